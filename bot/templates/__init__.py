@@ -1,0 +1,1 @@
+"""Jinja templates of every text that Pitstop writes."""

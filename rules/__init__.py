@@ -1,0 +1,1 @@
+"""Knows training repositories: reads them, resolves their jobs, judges them. Runs nothing."""

@@ -1,0 +1,1 @@
+"""Rules that are data: rows judged by `pitstop.rules.rows`."""

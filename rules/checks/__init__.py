@@ -1,0 +1,1 @@
+"""Rules that need reasoning, one file each; data rows are in `catalogues`."""

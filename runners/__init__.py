@@ -1,0 +1,1 @@
+"""Runs code and says what was measured."""

@@ -1,0 +1,1 @@
+"""Text in, text out: fixes as exact edits. No network, no processes."""

@@ -1,0 +1,142 @@
+"""Edits as data: a range of one file and its new text. Nothing is ever written out anew:
+bytes outside an edit stay as they are."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pitstop.rules.finding import Span
+from pitstop.rules.tree import RepoTree, SourceFile
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Edit:
+    """`path`'s characters `span` become `text`; `old` is what must stand there."""
+
+    path: str
+    span: Span
+    old: str
+    text: str
+
+    @staticmethod
+    def replace(file: SourceFile, span: Span, text: str) -> Edit:
+        """An edit of a file as it was read."""
+        return Edit(file.path, span, file.text[span.start : span.end], text)
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Edits that belong together (one fix), and whole new files. `why` is one line."""
+
+    edits: tuple[Edit, ...]
+    why: str = ""
+    new_files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every file that changes, sorted."""
+        return tuple(sorted({e.path for e in self.edits} | {p for p, _ in self.new_files}))
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The transform has something to do."""
+
+    patch: Patch
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """Everything is already as the transform wants it."""
+
+    reason: str = "already so"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The transform does not understand this shape exactly, so it leaves it alone."""
+
+    reason: str
+
+
+Outcome = Changed | Unchanged | Refused
+
+
+class StaleEditError(Exception):
+    """The text under an edit is not what was read; the message names the file and line."""
+
+
+def apply_edits(file: SourceFile, edits: Iterable[Edit]) -> str:
+    """The file's text with its edits spliced in, in any order; equal edits count once.
+
+    Raises StaleEditError when two edits overlap or the text beneath one has changed.
+    """
+    out: list[str] = []
+    at = 0
+    for edit in sorted({e for e in edits if e.path == file.path}):
+        line = file.position(min(edit.span.start, len(file.text)))[0]
+        if edit.span.start < at:
+            raise StaleEditError(f"{file.path}:{line}: two edits overlap")
+        if file.text[edit.span.start : edit.span.end] != edit.old:
+            raise StaleEditError(f"{file.path}:{line}: the file has changed since it was read")
+        out += (file.text[at : edit.span.start], edit.text)
+        at = edit.span.end
+    out.append(file.text[at:])
+    return "".join(out)
+
+
+def apply_patches(
+    tree: RepoTree, patches: Iterable[Patch]
+) -> tuple[dict[str, str], tuple[tuple[Patch, str], ...]]:
+    """New texts by path, and the patches left out with the reason (first come, first served)."""
+    taken: dict[str, list[Edit]] = {}
+    created: dict[str, str] = {}
+    dropped: list[tuple[Patch, str]] = []
+    for patch in patches:
+        reason = _clash(patch, taken, created)
+        if reason:
+            dropped.append((patch, reason))
+            continue
+        created.update(patch.new_files)
+        for edit in patch.edits:
+            taken.setdefault(edit.path, []).append(edit)
+    texts = {path: apply_edits(tree.read(path), edits) for path, edits in taken.items()}
+    return {**texts, **created}, tuple(dropped)
+
+
+def _clash(patch: Patch, taken: Mapping[str, list[Edit]], created: Mapping[str, str]) -> str | None:
+    for path, text in patch.new_files:
+        if created.get(path, text) != text:
+            return f"{path} is already created with other content"
+    for edit in patch.edits:
+        for other in taken.get(edit.path, ()):
+            if other != edit and _overlap(edit.span, other.span):
+                return f"{edit.path}: overlaps an earlier change"
+    return None
+
+
+def _overlap(a: Span, b: Span) -> bool:
+    """Touching is allowed, except two insertions at one place, whose order would be chance."""
+    if a == b:
+        return True
+    return a.start < b.end and b.start < a.end
+
+
+def unified_diff(path: str, before: str, after: str) -> str:
+    """A diff as git prints it, "" when nothing differs."""
+    lines = list(
+        difflib.unified_diff(
+            before.splitlines(keepends=True),
+            after.splitlines(keepends=True),
+            f"a/{path}",
+            f"b/{path}",
+        )
+    )
+    out: list[str] = []
+    for line in lines:
+        out.append(line)
+        if not line.endswith("\n"):
+            out.append("\n\\ No newline at end of file\n")
+    return "".join(out)

@@ -1,0 +1,1 @@
+"""Code transforms that are more than one knob, one file each."""
