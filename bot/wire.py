@@ -23,7 +23,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 TAGGED: Mapping[type, str] = {Changed: "changed", Unchanged: "unchanged", Refused: "refused"}
 """Classes of a union that their fields alone do not tell apart, with their word in `kind`."""
 
-_SCALARS: Mapping[type, str] = {
+_SCALARS: Mapping[typing.Any, str] = {
     bool: "boolean",
     int: "integer",
     float: "number",
@@ -64,7 +64,6 @@ def _told(value: typing.Any) -> Iterator[dataclasses.Field[typing.Any]]:
             yield field
 
 
-@functools.cache
 def _fields(cls: type) -> tuple[dataclasses.Field[typing.Any], ...]:
     """The fields that make up a value (caches and the like do not compare)."""
     return tuple(f for f in dataclasses.fields(cls) if f.compare and f.init)
@@ -81,7 +80,7 @@ def _word(member: enum.Enum) -> str:
 
 
 @functools.cache
-def _hints(cls: type) -> Mapping[str, typing.Any]:
+def _hints(cls: typing.Any) -> Mapping[str, typing.Any]:
     return typing.get_type_hints(cls)
 
 
@@ -152,7 +151,7 @@ def _member(kind: type[enum.Enum], data: object, where: str) -> enum.Enum:
     raise WireError(f"{where}: expected one of {', '.join(map(_word, kind))}")
 
 
-def _object(cls: type, data: dict[str, object], where: str) -> object:
+def _object(cls: typing.Any, data: dict[str, object], where: str) -> object:
     values: dict[str, object] = {}
     for field in _fields(cls):
         if field.name in data:
@@ -211,7 +210,7 @@ def _describe_items(args: tuple[typing.Any, ...], definitions: dict[str, Json]) 
     return {"type": "array", "items": _describe(args[0], definitions)}
 
 
-def _describe_named(kind: type, definitions: dict[str, Json]) -> dict[str, Json]:
+def _describe_named(kind: typing.Any, definitions: dict[str, Json]) -> dict[str, Json]:
     if issubclass(kind, enum.Enum):
         return {"enum": [_word(member) for member in kind]}
     fields = _fields(kind)
