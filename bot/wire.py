@@ -170,7 +170,7 @@ def _expect(kind: type, data: object, where: str) -> typing.Any:
 
 
 def _name(data: object) -> str:
-    names = {list: "an array", dict: "an object"}
+    names: dict[type, str] = {list: "an array", dict: "an object"}
     return names.get(type(data)) or _SCALARS.get(type(data), "something else")
 
 

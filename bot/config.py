@@ -1,0 +1,209 @@
+"""What a repository may say about its own audits: `.github/pitstop.yml`.
+
+A pull request is judged by the file of its base branch, never by its own; a local run reads the
+working tree's. The models here are the documentation too: `docs/configuration.md` and
+`schemas/config.schema.json` come from them.
+"""
+
+from __future__ import annotations
+
+import typing
+from typing import Literal
+
+import pydantic
+from pydantic import Field
+
+from pitstop.bot import config_text
+from pitstop.bot.audit import AuditRequest
+from pitstop.bot.config_text import Problem
+from pitstop.rules.finding import Severity, UserError
+from pitstop.rules.job import HardwareFacts
+from pitstop.rules.tree import RepoTree, UnreadableError
+
+PATHS = (".github/pitstop.yml", ".github/pitstop.yaml")
+"""Where the file is looked for, in this order."""
+
+Goal = Literal["balanced", "throughput", "memory"]
+SeverityName = Literal["critical", "warning", "info"]
+FailOn = Literal["critical", "warning", "info", "never"]
+RuleId = typing.Annotated[str, Field(min_length=1, max_length=100)]
+Glob = typing.Annotated[str, Field(min_length=1, max_length=300)]
+Count = typing.Annotated[int, Field(ge=1, le=100_000)]
+GpuName = typing.Annotated[str, Field(min_length=1, max_length=60)]
+
+
+class _Section(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class Paths(_Section):
+    """Which files take part. Patterns are those of .gitignore."""
+
+    include: tuple[Glob, ...] = Field((), description="Only these; everything when empty.")
+    exclude: tuple[Glob, ...] = Field((), description="Not these, even where included.")
+
+
+class Review(_Section):
+    """How a pull request is answered."""
+
+    max_inline: int = Field(
+        25, ge=0, le=25, description="Inline comments in one review; the rest stand in the summary."
+    )
+    filter: Literal["added", "diff_context", "file", "nofilter"] = Field(
+        "added",
+        description="Where a finding must lie to be commented on: an added line (or one whose"
+        " deciding value the change altered), any line of the diff, any changed file, anywhere.",
+    )
+    drafts: bool = Field(False, description="Review draft pull requests, too.")
+    skip_label: str | None = Field(
+        "pitstop:skip", max_length=50, description="A pull request with this label is left alone."
+    )
+    check_run: bool = Field(True, description="Publish a check run with annotations.")
+    sarif: bool = Field(False, description="Write a SARIF file for code scanning.")
+    resolve: bool = Field(
+        True, description="Resolve a comment's thread once its finding is gone and nobody replied."
+    )
+
+
+class OptimizeJob(_Section):
+    """A job that `/optimize` may run. Accepted now, used by a later version."""
+
+    launch: str = Field(min_length=1, max_length=4000, description="The launch command.")
+    gpu: GpuName | None = Field(None, description="GPU model of its runner.")
+    gpus_per_node: Count | None = Field(None, description="GPUs of its runner.")
+    nodes: Count | None = Field(None, description="Nodes of its runner.")
+
+
+class Config(_Section):
+    """Pitstop's configuration of one repository. Every key may be left out."""
+
+    gpu: GpuName | None = Field(
+        None, description="GPU model that the jobs run on, where they do not say it: H100, A100-80."
+    )
+    gpus_per_node: Count | None = Field(None, description="GPUs in each node.")
+    nodes: Count | None = Field(None, description="Number of nodes.")
+    goal: Goal = Field("balanced", description="What advice is for, where it must choose.")
+    select: tuple[RuleId, ...] = Field((), description="Only these rules (id, prefix or name).")
+    ignore: tuple[RuleId, ...] = Field((), description="Not these rules (id, prefix or name).")
+    severity: dict[RuleId, SeverityName] = Field(
+        {}, description="Another severity for single rules (id or name)."
+    )
+    fail_on: FailOn = Field(
+        "never", description="The check fails on a new finding of this severity or above."
+    )
+    paths: Paths = Field(Paths(), description="Which files take part.")
+    language: Literal["en", "zh"] = Field(
+        "en", description="Language of everything that is posted."
+    )
+    review: Review = Field(Review(), description="How a pull request is answered.")
+    jobs: dict[str, OptimizeJob] = Field(
+        {}, description="Jobs for `/optimize`, by name. Accepted now, used by a later version."
+    )
+    allow: tuple[RuleId, ...] = Field(
+        (),
+        description="Changes to the training itself that `/optimize` may try. Accepted now, used by"
+        " a later version.",
+    )
+    multinode: bool = Field(
+        False,
+        description="`/optimize` may use an existing multi-node allocation. Accepted now, used by a"
+        " later version.",
+    )
+
+    def request(self) -> AuditRequest:
+        """The audit that this configuration asks for, on no particular tree."""
+        severities = {rule: Severity[name.upper()] for rule, name in self.severity.items()}
+        return AuditRequest(
+            hardware=self._hardware(),
+            select=self.select,
+            ignore=self.ignore,
+            goal=self.goal,
+            severities=severities,
+            include=self.paths.include,
+            exclude=self.paths.exclude,
+        )
+
+    def _hardware(self) -> HardwareFacts | None:
+        if self.gpu is None and self.gpus_per_node is None and self.nodes is None:
+            return None
+        return HardwareFacts(
+            gpu=self.gpu,
+            gpus_per_node=self.gpus_per_node,
+            nodes=self.nodes,
+            evidence="Pitstop's configuration",
+        )
+
+
+def find_config(tree: RepoTree) -> str | None:
+    """The path of the repository's configuration, None when it has none."""
+    present = set(tree.paths)
+    return next((path for path in PATHS if path in present), None)
+
+
+def read_config(tree: RepoTree) -> Config:
+    """The repository's configuration, or the defaults. Raises UserError as `load_config` does."""
+    path = find_config(tree)
+    if path is None:
+        return Config()
+    try:
+        return load_config(tree.read(path).text, path)
+    except UnreadableError as error:
+        raise UserError(f"{path}: {error}; mend or remove the file.") from error
+
+
+def load_config(text: str, where: str) -> Config:
+    """The configuration in a text. Raises UserError with file, line and cure of the first fault."""
+    config, problems = check_config(text)
+    if config is None:
+        first, more = problems[0], len(problems) - 1
+        rest = f" ({more} more: run `pitstop config check`)" if more else ""
+        raise UserError(f"{where}:{first.line}: {first.text}{rest}")
+    return config
+
+
+def check_config(text: str) -> tuple[Config | None, tuple[Problem, ...]]:
+    """The configuration, or every problem of its text in order of lines; never both."""
+    document = config_text.read(text)
+    problems = list(document.problems)
+    if not problems:
+        try:
+            return Config.model_validate(document.data), ()
+        except pydantic.ValidationError as error:
+            problems = [_problem(fault, document) for fault in error.errors()]
+    return None, tuple(sorted(set(problems)))
+
+
+def _problem(fault: typing.Any, document: config_text.Document) -> Problem:
+    path = tuple(part for part in fault["loc"] if part != "[key]")
+    line = document.line(path)
+    name = ".".join(str(part) for part in path) or "the file"
+    if fault["type"] == "extra_forbidden":
+        hint = config_text.did_you_mean(str(path[-1]), _keys_at(path[:-1]))
+        return Problem(line, f"unknown key {name!r}; {hint}")
+    if fault["type"] == "literal_error":
+        allowed = fault["ctx"]["expected"].replace("'", "")
+        return Problem(line, f"{name}: {fault['input']!r} is not one of {allowed}")
+    message = fault["msg"][:1].lower() + fault["msg"][1:]
+    return Problem(line, f"{name}: {message}")
+
+
+def _keys_at(path: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The keys that the section at a path may have."""
+    model: type[pydantic.BaseModel] = Config
+    for part in path:
+        if model is Config and path[0] == "jobs":
+            return tuple(OptimizeJob.model_fields)
+        annotation = model.model_fields[str(part)].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel)):
+            return ()
+        model = annotation
+    return tuple(model.model_fields)
+
+
+def config_schema() -> dict[str, typing.Any]:
+    """The JSON Schema of the file, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Config.model_json_schema(),
+        "title": "Pitstop configuration",
+    }
