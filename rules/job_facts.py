@@ -1,0 +1,105 @@
+"""The facts about a job that a row may ask for, and how their operands are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pitstop.rules.finding import Scalar, Value
+from pitstop.rules.job import TrainingJob
+
+Operand = Scalar | tuple[Scalar, ...] | tuple[int, int]
+"""What a value is tested against."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactKind:
+    """How a fact is got from a job and how its operands are written in a row."""
+
+    get: Callable[[TrainingJob], Value | tuple[int, int]]
+    operand: str  # text | number | count | capability | flag
+    text: str
+
+
+def _gpus(job: TrainingJob) -> int | None:
+    """GPUs over all nodes: what the launch starts, else what the machine is said to have."""
+    launch = job.launch
+    if launch is not None and launch.processes is not None:
+        return launch.processes * (launch.nodes or job.hardware.nodes or 1)
+    return job.hardware.total_gpus
+
+
+def _nodes(job: TrainingJob) -> int | None:
+    stated = job.launch.nodes if job.launch is not None else None
+    return stated if stated is not None else job.hardware.nodes
+
+
+def _launcher(job: TrainingJob) -> str | None:
+    """The innermost launcher's name; "python" for a plain start, None without a command."""
+    if job.launch is None:
+        return None
+    return job.launch.launchers[-1] if job.launch.launchers else "python"
+
+
+def _memory_gib(job: TrainingJob) -> float | None:
+    memory = job.hardware.memory
+    return None if memory is None else memory / 2**30
+
+
+FACTS: Mapping[str, FactKind] = {
+    "job.purpose": FactKind(lambda job: job.purpose, "text", "train or serve"),
+    "job.framework": FactKind(lambda job: job.framework, "text", "the training framework"),
+    "job.uses": FactKind(
+        lambda job: tuple(use.name for use in job.frameworks), "text", "every framework recognised"
+    ),
+    "job.launcher": FactKind(_launcher, "text", "the innermost launcher, python for none"),
+    "job.gpus": FactKind(_gpus, "number", "GPUs over all nodes"),
+    "job.machine_gpus": FactKind(
+        lambda job: job.hardware.gpus_per_node, "number", "GPUs of one machine"
+    ),
+    "job.nodes": FactKind(_nodes, "number", "machines"),
+    "gpu.name": FactKind(lambda job: job.hardware.gpu, "text", "kind of GPU"),
+    "gpu.memory_gib": FactKind(_memory_gib, "number", "memory of one GPU"),
+    "gpu.capability": FactKind(
+        lambda job: job.hardware.capability, "capability", "compute capability, sm80"
+    ),
+    "model.kind": FactKind(lambda job: job.model.kind, "text", "llm, vlm, video, vision, other"),
+    "model.family": FactKind(lambda job: job.model.family, "text", "model_type of transformers"),
+    "model.moe": FactKind(lambda job: job.model.moe, "flag", "mixture of experts"),
+    "model.parameters": FactKind(lambda job: job.model.parameters, "count", "parameters"),
+    "model.vocabulary": FactKind(lambda job: job.model.vocabulary, "count", "tokens known"),
+}
+"""Every fact a row may ask for."""
+
+_CAPABILITY = re.compile(r"sm(\d+)(\d)[a-z]?")
+_COUNT = re.compile(r"(\d+(?:\.\d+)?)([KMBT])")
+_SCALES = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+
+
+def parse_operand(kind: str, raw: object) -> Operand:
+    """An operand as a row writes it: sm80 is (8, 0), 7B is 7,000,000,000.
+
+    Raises ValueError with what was expected.
+    """
+    if isinstance(raw, list):
+        return tuple(_scalar(parse_operand(kind, item)) for item in raw)
+    if kind == "capability":
+        found = _CAPABILITY.fullmatch(str(raw))
+        if not found:
+            raise ValueError(f"{raw!r} is no compute capability, write sm80")
+        return int(found[1]), int(found[2])
+    if kind == "count" and isinstance(raw, str):
+        found = _COUNT.fullmatch(raw)
+        if not found:
+            raise ValueError(f"{raw!r} is no count, write 7B, 500M or a number")
+        return int(float(found[1]) * _SCALES[found[2]])
+    if raw is None or isinstance(raw, bool | int | float | str):
+        return raw
+    raise ValueError(f"{raw!r} is no scalar")
+
+
+def _scalar(operand: Operand) -> Scalar:
+    if isinstance(operand, tuple):
+        raise ValueError("lists do not nest")
+    return operand
