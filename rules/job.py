@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from pitstop.rules.finding import Location, Setting, Unread, Value
+from pitstop.rules.finding import Location, Setting, Span, Unread, Value
 
 
 class MultiNode(enum.StrEnum):
@@ -20,18 +20,75 @@ class MultiNode(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Word:
     """One word of a command: its text after resolution, where it was written, and whether
-    everything in it could be resolved (`why_unknown` says what could not)."""
+    everything in it could be resolved (`why_unknown` says what could not).
+
+    `exact` says that the characters at `location` are `text`, neither more nor less (quotes
+    lie outside), so that they may be edited. A word that stands for a variable is located where
+    the variable's value is written. One put together from several places (`--lr=$LR`) is not
+    exact, lies where it is used and lists its `pieces`, each with its own place.
+    """
 
     text: str
     location: Location
     why_unknown: str | None = None
     condition: str | None = None
     note: str | None = None
+    exact: bool = True
+    pieces: tuple[Word, ...] = ()
 
     @property
     def known(self) -> bool:
         """True when the text is what the shell would pass."""
         return self.why_unknown is None
+
+    def partition(self, separator: str) -> tuple[Word, Word] | None:
+        """What stands before and after the first separator (`--lr=1e-4` at `=`), each located
+        by itself; None when there is no separator, or only inside what is unknown."""
+        return _partition(self, separator)
+
+
+def _partition(word: Word, separator: str) -> tuple[Word, Word] | None:
+    if not word.pieces:
+        head, found, _ = word.text.partition(separator)
+        if not found or not word.known:
+            return None
+        return _cut(word, 0, len(head)), _cut(word, len(head) + len(separator), len(word.text))
+    for index, piece in enumerate(word.pieces):
+        cut = _partition(piece, separator)
+        if cut:
+            before = (*word.pieces[:index], cut[0])
+            return _join(word, before), _join(word, (cut[1], *word.pieces[index + 1 :]))
+    return None
+
+
+def _cut(word: Word, start: int, end: int) -> Word:
+    """Part of a word's text; exact when the word is and lies on one line."""
+    at = word.location
+    if not word.exact or at.line != at.end_line:
+        return replace(word, text=word.text[start:end], exact=False)
+    place = Location(
+        at.path,
+        Span(at.span.start + start, at.span.start + end),
+        at.line,
+        at.column + start,
+        at.line,
+        at.column + end,
+    )
+    return replace(word, text=word.text[start:end], location=place)
+
+
+def _join(word: Word, pieces: tuple[Word, ...]) -> Word:
+    """The pieces as one word of their own; empty ones count only when nothing else is there."""
+    kept = tuple(p for p in pieces if p.text or not p.known) or pieces[:1]
+    if len(kept) == 1:
+        return replace(kept[0], condition=word.condition, note=word.note)
+    return replace(
+        word,
+        text="".join(p.text for p in kept),
+        why_unknown=next((p.why_unknown for p in kept if not p.known), None),
+        exact=False,
+        pieces=kept,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +98,13 @@ class LaunchCommand:
     `launchers` are outermost first ("srun", "torchrun"); `launcher_args` are the words of the
     launchers, `args` those after the entry. `env` holds exports and prefixes in force.
     `processes` is per node; None when not stated, Unknown text stays in the words.
+
+    Names of launchers: torchrun (also for `python -m torch.distributed.run`),
+    torch.distributed.launch, accelerate, deepspeed, mpirun (also mpiexec), srun, sbatch, pdsh,
+    ssh, ray, python; and the programs that start processes by themselves: llamafactory-cli,
+    swift, megatron, and the like. Those have the subcommand in `args[0]` and their own name as
+    entry. `module` says that the entry is a module's name (`-m`). `multi_node` is B also when a
+    count of nodes is given but unknown: nothing then may be concluded from `nodes`.
     """
 
     launchers: tuple[str, ...]
@@ -55,6 +119,8 @@ class LaunchCommand:
     nodes: int | None = None
     multi_node: MultiNode = MultiNode.SINGLE
     cwd: str = ""  # directory the command runs in, relative to the tree root, when known
+    module: bool = False
+    condition: str | None = None  # text of the shell conditions under which it runs
 
 
 @dataclass(frozen=True, slots=True)
