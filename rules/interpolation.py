@@ -1,0 +1,110 @@
+"""OmegaConf interpolation: `${a.b}` replaced by the value it points to, inside one file.
+
+https://omegaconf.readthedocs.io/en/latest/usage.html#variable-interpolation
+Resolvers (`${oc.env:HOME}`) depend on the machine and give Unknown, as does what is not there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from pitstop.rules.configs import ConfigFile, Entry, Path
+from pitstop.rules.finding import Scalar, Unknown, Value
+
+_REFERENCE = re.compile(r"(?<!\\)\$\{([^${}]*)\}")
+_KEY = re.compile(r"\.*(?:[\w/-]+|\[[\w/-]+\])(?:\.[\w/-]+|\[[\w/-]+\])*$")
+_MAX_HOPS = 20
+
+
+def interpolated(config: ConfigFile) -> ConfigFile:
+    """The configuration with references resolved; values that hold one that cannot be
+    resolved, or a template (`{{ }}`), are Unknown."""
+    if not any(_dynamic(e) for e in config.entries):
+        return config
+    resolver = _Resolver(config)
+    entries = tuple(resolver.entry(e) if _dynamic(e) else e for e in config.entries)
+    return dataclasses.replace(config, entries=entries, _index={})
+
+
+def _dynamic(entry: Entry) -> bool:
+    return "${" in entry.raw or "{{" in entry.raw or "{%" in entry.raw
+
+
+class _Resolver:
+    def __init__(self, config: ConfigFile) -> None:
+        self.config = config
+
+    def entry(self, entry: Entry) -> Entry:
+        """The entry, and its items, with what they point to."""
+        items = tuple(dataclasses.replace(i, value=self._value(i, 0)) for i in entry.items)
+        return dataclasses.replace(entry, items=items, value=self._value(entry, 0))
+
+    def _value(self, entry: Entry, hops: int) -> Value:
+        if entry.items:
+            return _joined([self._value(item, hops + 1) for item in entry.items])
+        if not isinstance(entry.value, str):
+            return entry.value
+        if any(mark in entry.value for mark in ("{{", "{%", "<%")):
+            return Unknown("a template")
+        if "${" not in entry.value:
+            return entry.value
+        if hops > _MAX_HOPS:
+            return Unknown("an interpolation that leads back to itself")
+        whole = _REFERENCE.fullmatch(entry.value)
+        if whole:
+            return self._target(entry, whole.group(1), hops)
+        return self._text(entry, entry.value, hops)
+
+    def _text(self, entry: Entry, text: str, hops: int) -> Value:
+        parts: list[str] = []
+        at = 0
+        for match in _REFERENCE.finditer(text):
+            value = self._target(entry, match.group(1), hops)
+            if isinstance(value, (Unknown, tuple)):
+                return value if isinstance(value, Unknown) else Unknown("a list inside a text")
+            parts += (text[at : match.start()], _as_text(value))
+            at = match.end()
+        rest = "".join([*parts, text[at:]])
+        return Unknown(f"the interpolation {text!r}") if _open(text[at:]) else rest
+
+    def _target(self, entry: Entry, reference: str, hops: int) -> Value:
+        unknown = Unknown(f"the interpolation ${{{reference}}}")
+        path = _path(reference.strip(), entry.path)
+        if path is None:
+            return unknown
+        found = self.config.get(*path, document=entry.document)
+        if found is None:
+            return unknown
+        return self._value(found, hops + 1)
+
+
+def _path(reference: str, base: Path) -> Path | None:
+    """`a.b[0]` from the top; `.x` beside the value, `..x` one level up."""
+    if not _KEY.match(reference):
+        return None
+    words = reference.lstrip(".")
+    dots = len(reference) - len(words)
+    if dots > len(base):
+        return None
+    parts = [p for p in re.split(r"[.\[\]]", words) if p]
+    start = base[: len(base) - dots] if dots else ()
+    return (*start, *(int(p) if p.isdecimal() else p for p in parts))
+
+
+def _joined(items: list[Value]) -> Value:
+    values: list[Scalar] = []
+    for item in items:
+        if isinstance(item, (Unknown, tuple)):
+            return item if isinstance(item, Unknown) else Unknown("nested lists")
+        values.append(item)
+    return tuple(values)
+
+
+def _as_text(value: Scalar) -> str:
+    return "" if value is None else str(value)
+
+
+def _open(text: str) -> bool:
+    """True when something of an interpolation is left, such as a nested one."""
+    return bool(re.search(r"(?<!\\)\$\{", text))
