@@ -11,13 +11,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from packaging.utils import canonicalize_name
+
 from pitstop.rules.finding import Scalar, Setting, Surface, Unknown, Value
 from pitstop.rules.job import TrainingJob
 from pitstop.rules.job_facts import FACTS, Operand
-from pitstop.rules.versions import Range, version_range
+from pitstop.rules.versions import Versions, meets
 
 Truth = bool | None
 """True, False, or None when it cannot be said."""
+
+
+IT = "it"
+"""The subject of a condition that speaks of the setting under judgement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +32,13 @@ class Case:
     its knob while it is judged), and the pins of the project (package to specifier text)."""
 
     job: TrainingJob
-    versions: Mapping[str, str]
+    versions: Versions
     chosen: Setting | None = None
 
     def settings(self, knob: str) -> tuple[Setting, ...]:
-        """The settings that decide a knob here; several when calls or shell branches differ."""
-        if self.chosen is not None and self.chosen.knob == knob:
+        """The settings that decide a knob here; several when calls or shell branches differ.
+        `it` is the setting under judgement."""
+        if self.chosen is not None and knob in (self.chosen.knob, IT):
             return (self.chosen,)
         return deciding(self.job.settings.get(knob, ()))
 
@@ -207,19 +214,10 @@ class PackageIs:
 
     def holds(self, case: Case) -> Truth:
         """None where the pin allows both, or there is none."""
-        pinned = case.versions.get(self.package)
         if self.op == "present":
-            return pinned is not None
-        if pinned is None:
-            return None
-        answer = _reaches(version_range(pinned), self.version)
-        return answer if self.op == "at_least" or answer is None else not answer
-
-
-def _reaches(allowed: Range, version: str) -> Truth:
-    if allowed.all_at_least(version):
-        return True
-    return False if allowed.all_below(version) else None
+            return canonicalize_name(self.package) in case.versions
+        sign = ">=" if self.op == "at_least" else "<"
+        return meets(case.versions, f"{self.package}{sign}{self.version}")
 
 
 @dataclass(frozen=True, slots=True)

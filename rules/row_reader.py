@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from pitstop.rules.conditions import (
+    IT,
     STATES,
     TESTS,
     AllOf,
@@ -113,12 +114,11 @@ class _Reader:
             raise RowError(f"{self.where}: lacks {', '.join(missing)}")
         if not str(self.raw["id"]).startswith(self.entry["prefix"] + "-"):
             raise RowError(f"{self.where}: the id must begin with {self.entry['prefix']}-")
-        knob = self.raw.get("knob")
         return Row(
             info=self._info(),
             message=self._message(),
             frameworks=tuple(self.entry.get("frameworks", ())),
-            knob=None if knob is None else self._knob(knob),
+            knobs=self._own_knobs(),
             names=tuple(self.raw.get("names", ())),
             unconditional=self._flag("unconditional"),
             when=AllOf(self._conditions("when")),
@@ -219,23 +219,26 @@ class _Reader:
             return self._package(where, subject.removeprefix("package."), body)
         if subject in FACTS:
             return self._fact(where, subject, body)
-        if subject in knobs():
+        if subject in knobs() or subject == IT:
             return self._knob_condition(where, subject, body)
-        known = [*knobs(), *FACTS, "all_of", "any_of", "not"]
+        known = [*knobs(), *FACTS, IT, "all_of", "any_of", "not"]
         raise RowError(f"{where}: unknown subject {subject!r}{_hint(subject, known)}")
 
     def _knob_condition(self, where: str, knob: str, body: object) -> Condition:
         if body in STATES:
             return KnobState(knob, str(body))
         test = self._test(where, knob, body, "text")
-        allowed = knobs()[knob].values
         operands = test.operand if isinstance(test.operand, tuple) else (test.operand,)
-        for word in operands:
-            if allowed and word not in allowed:
-                raise RowError(
-                    f"{where}: {knob}: {word!r} is none of its values{_hint(str(word), allowed)}"
-                )
+        for name in self._own_knobs() if knob == IT else (knob,):
+            self._allowed(where, name, operands)
         return KnobIs(knob, test)
+
+    def _allowed(self, where: str, knob: str, words: Iterable[Scalar]) -> None:
+        allowed = knobs()[knob].values
+        for word in words:
+            if allowed and word not in allowed:
+                near = _hint(str(word), allowed)
+                raise RowError(f"{where}: {knob}: {word!r} is none of its values{near}")
 
     def _fact(self, where: str, fact: str, body: object) -> Condition:
         if body == "known":
@@ -281,9 +284,10 @@ class _Reader:
         _only(where, raw, {"knob", "set", "unset", "safety", "text"})
         if ("set" in raw) == (raw.get("unset") is True) or not raw.get("text"):
             raise RowError(f"{where}: needs a text and either `set` or `unset: true`")
-        knob = self._knob(raw.get("knob", self.raw.get("knob")))
-        choices = self._choices(knob, raw["set"]) if "set" in raw else ()
-        return Change(knob, self._safety(raw), str(raw["text"]), choices)
+        other = self._knob(raw["knob"]) if "knob" in raw else None
+        changed = (other,) if other else self._own_knobs()
+        choices = self._choices(changed, raw["set"]) if "set" in raw else ()
+        return Change(other, self._safety(raw), str(raw["text"]), choices)
 
     def _safety(self, change: Mapping[str, Any]) -> Safety:
         word = str(change.get("safety"))
@@ -291,9 +295,9 @@ class _Reader:
             raise RowError(f"{self.where}: change: safety is safe or verify; else only advise")
         return Safety(word)
 
-    def _choices(self, knob: str, raw: object) -> tuple[Choice, ...]:
+    def _choices(self, changed: tuple[str, ...], raw: object) -> tuple[Choice, ...]:
         if not isinstance(raw, list):
-            return (Choice(self._value(knob, raw)),)
+            return (Choice(self._value(changed, raw)),)
         found: list[Choice] = []
         for part in raw:
             _only(f"{self.where}: change", part, {"value", "when"})
@@ -301,14 +305,19 @@ class _Reader:
             condition = (
                 None if when is None else AllOf(tuple(self._condition("change", c) for c in when))
             )
-            found.append(Choice(self._value(knob, part["value"]), condition))
+            found.append(Choice(self._value(changed, part["value"]), condition))
         return tuple(found)
 
-    def _value(self, knob: str, raw: object) -> Scalar:
-        allowed = knobs()[knob].values
-        if not isinstance(raw, bool | int | float | str) or (allowed and raw not in allowed):
-            raise RowError(f"{self.where}: change: {raw!r} is no value of {knob}")
+    def _value(self, changed: tuple[str, ...], raw: object) -> Scalar:
+        if not isinstance(raw, bool | int | float | str):
+            raise RowError(f"{self.where}: change: {raw!r} is no scalar")
+        for knob in changed:
+            self._allowed(f"{self.where}: change", knob, (raw,))
         return raw
+
+    def _own_knobs(self) -> tuple[str, ...]:
+        raw = self.raw.get("knob", [])
+        return tuple(self._knob(name) for name in ([raw] if isinstance(raw, str) else raw))
 
     def _knob(self, name: object) -> str:
         if name not in knobs():

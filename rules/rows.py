@@ -16,11 +16,11 @@ makes the job (its config file, else its launch).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pitstop.rules.conditions import ALWAYS, NEVER, Case, Condition
+from pitstop.rules.conditions import ALWAYS, NEVER, Case, Condition, deciding
 from pitstop.rules.finding import (
     Confidence,
     Finding,
@@ -34,6 +34,7 @@ from pitstop.rules.finding import (
 )
 from pitstop.rules.job import TrainingJob
 from pitstop.rules.rule import RuleInfo
+from pitstop.rules.versions import Versions
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
@@ -50,23 +51,26 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class Change:
     """What a row's fix does: `choices` in order, the first that holds; empty means the setting
-    is removed. `knob` is the row's own unless another is named."""
+    is removed. `knob` is None for that of the setting under judgement."""
 
-    knob: str
+    knob: str | None
     safety: Safety
     text: str
     choices: tuple[Choice, ...] = ()
 
     def fix(self, case: Case) -> Fix | None:
         """The fix for a case; None when no choice is certain."""
+        knob = self.knob or (case.chosen.knob if case.chosen else None)
+        if knob is None:
+            return None
         if not self.choices:
-            return Fix.unset_knob(self.knob, safety=self.safety, text=self.text)
+            return Fix.unset_knob(knob, safety=self.safety, text=self.text)
         for choice in self.choices:
             answer = True if choice.when is None else choice.when.holds(case)
             if answer is None:
                 return None
             if answer:
-                return Fix.set_knob(self.knob, choice.value, safety=self.safety, text=self.text)
+                return Fix.set_knob(knob, choice.value, safety=self.safety, text=self.text)
         return None
 
 
@@ -83,14 +87,14 @@ class Row:
     """One rule as data. `frameworks` are those of its catalogue (empty: every one).
 
     `names` restricts the row to settings spelled so, decided or not (for keys that do nothing);
-    `unconditional` leaves alone what holds only under an `if`. Without a `knob` the row speaks
-    of the launch itself.
+    `unconditional` leaves alone what holds only under an `if`. Without `knobs` the row speaks of
+    the launch itself.
     """
 
     info: RuleInfo
     message: str
     frameworks: tuple[str, ...] = ()
-    knob: str | None = None
+    knobs: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     unconditional: bool = False
     when: Condition = ALWAYS
@@ -106,7 +110,7 @@ class Row:
         for job in facts.jobs:
             yield from self.judge(job, facts.versions)
 
-    def judge(self, job: TrainingJob, versions: Mapping[str, str]) -> Iterator[Finding]:
+    def judge(self, job: TrainingJob, versions: Versions) -> Iterator[Finding]:
         """Everything the row finds in one job."""
         if job.purpose != "train" or (self.frameworks and job.framework not in self.frameworks):
             return
@@ -117,15 +121,16 @@ class Row:
                 yield self._finding(case, place)
 
     def _subjects(self, job: TrainingJob) -> tuple[Setting | None, ...]:
-        if self.knob is None:
+        if not self.knobs:
             return (None,)
-        settings = job.settings.get(self.knob, ())
+        found = [s for knob in self.knobs for s in self._of_knob(job, knob)]
+        return tuple(s for s in found if not (self.unconditional and s.condition))
+
+    def _of_knob(self, job: TrainingJob, knob: str) -> tuple[Setting, ...]:
+        settings = job.settings.get(knob, ())
         if self.names:
             return tuple(s for s in settings if s.written and s.name in self.names)
-        found = Case(job, {}).settings(self.knob)
-        if self.unconditional:
-            found = tuple(s for s in found if s.condition is None)
-        return found
+        return deciding(settings)
 
     def _fires(self, case: Case) -> bool:
         return (
