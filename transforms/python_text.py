@@ -1,0 +1,135 @@
+"""Where things stand in Python text: spans of nodes, of arguments, commas and comments."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+import warnings
+from collections.abc import Iterator, Sequence
+
+from pitstop.rules.finding import Span
+from pitstop.rules.tree import SourceFile, UnreadableError
+from pitstop.transforms.members import Members
+
+BOM = "\ufeff"
+
+_SILENT = frozenset({tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT})
+
+
+def parse(file: SourceFile) -> ast.Module:
+    """The file's tree. Raises UnreadableError with the line where it stops being Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(file.text.removeprefix(BOM))
+    except SyntaxError as error:
+        raise UnreadableError(f"line {error.lineno or 1}: {error.msg}") from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UnreadableError(f"not Python: {error}") from error
+
+
+def span(file: SourceFile, node: ast.AST) -> Span:
+    """The characters of a node (the tree counts bytes)."""
+    return Span(
+        _offset(file, node.lineno, node.col_offset),  # type: ignore[attr-defined]
+        _offset(file, node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
+    )
+
+
+def _offset(file: SourceFile, line: int, column: int) -> int:
+    start = file.line_starts[line - 1]
+    if line == 1 and file.text.startswith(BOM):
+        start += 1
+    end = file.line_starts[line] if line < len(file.line_starts) else len(file.text)
+    text = file.text[start : min(end, start + column)]
+    if text.isascii():
+        return start + column
+    return start + len(text.encode("utf-8")[:column].decode("utf-8", "ignore"))
+
+
+def node_at(
+    file: SourceFile, tree: ast.Module, where: Span, *kinds: type[ast.AST]
+) -> ast.AST | None:
+    """The innermost node of one of the kinds that is written exactly there."""
+    found: ast.AST | None = None
+    line = file.position(where.start)[0]
+    for node in ast.walk(tree):
+        near = isinstance(node, kinds) and getattr(node, "lineno", 0) == line
+        if near and span(file, node) == where:
+            found = node
+    return found
+
+
+def arguments(file: SourceFile, call: ast.Call) -> tuple[Members, list[ast.expr | ast.keyword]]:
+    """A call's arguments in the order they are written, and where."""
+    nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    nodes.sort(key=lambda n: span(file, n))
+    start = span(file, call.func).end
+    members = _between(file, start, span(file, call).end, "(", [span(file, n) for n in nodes])
+    return members, nodes
+
+
+def dict_items(file: SourceFile, node: ast.Dict) -> Members:
+    """The items of a dict display, in the order of its `values`."""
+    where = span(file, node)
+    values = [span(file, v) for v in node.values]
+    keys = [span(file, k) if k else v for k, v in zip(node.keys, values, strict=True)]
+    inner = [Span(k.start, v.end) for k, v in zip(keys, values, strict=True)]
+    return _between(file, where.start, where.end, "{", inner)
+
+
+def _between(
+    file: SourceFile, start: int, end: int, opening: str, nodes: Sequence[Span]
+) -> Members:
+    """Split at the commas that are not inside a node (a lambda's parameters have some)."""
+    depth = 0
+    inside_start = inside_end = end
+    spans: list[Span] = []
+    commas: list[int | None] = []
+    first = last = -1
+    for token, at, until in _tokens(file, start, end):
+        if depth == 0:
+            if token.string == opening:
+                depth, inside_start = 1, until
+            continue
+        depth += (
+            (token.string in "([{") - (token.string in ")]}") if token.type == tokenize.OP else 0
+        )
+        if depth == 0:
+            inside_end = at
+            break
+        if token.string == "," and depth == 1 and not any(n.start <= at < n.end for n in nodes):
+            spans.append(Span(first, last))
+            commas.append(at)
+            first = -1
+        elif token.type not in _SILENT:
+            first, last = (at if first < 0 else first), until
+    if first >= 0:
+        spans.append(Span(first, last))
+        commas.append(None)
+    return Members(file, Span(inside_start, inside_end), tuple(spans), tuple(commas))
+
+
+def _tokens(
+    file: SourceFile, start: int, end: int
+) -> Iterator[tuple[tokenize.TokenInfo, int, int]]:
+    """Tokens of a bracketed piece of the file, with their offsets in the file."""
+    piece = SourceFile(file.path, file.text[start:end])
+    # The tokenizer wants LF; lines and columns, which are all that is used, stay.
+    text = piece.text.replace("\r\n", "\n").replace("\r", "\n")
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            (line, column), (end_line, end_column) = token.start, token.end
+            if line <= len(piece.line_starts) and token.type != tokenize.ENDMARKER:
+                at = piece.line_starts[line - 1] + column
+                until = piece.line_starts[min(end_line, len(piece.line_starts)) - 1] + end_column
+                yield token, start + at, start + until
+    except (tokenize.TokenError, IndentationError, SyntaxError):
+        return
+
+
+def comments(file: SourceFile) -> list[str]:
+    """Every comment's text, in order."""
+    tokens = _tokens(file, len(BOM) if file.text.startswith(BOM) else 0, len(file.text))
+    return [token.string.rstrip() for token, _, _ in tokens if token.type == tokenize.COMMENT]
