@@ -16,6 +16,7 @@ from pitstop.rules.finding import Finding, Severity, Unread
 from pitstop.rules.job import HardwareFacts
 from pitstop.rules.tree import RepoTree, SourceFile, UnreadableError
 from pitstop.transforms import fixes
+from pitstop.transforms.patch import Changed, Outcome, apply_patches, unified_diff
 
 Progress = Callable[[str], None]
 """Is told, in a few words, what is being done now."""
@@ -117,14 +118,18 @@ def _gather(tree: RepoTree, request: AuditRequest) -> facts.ProjectFacts:
 
 def _judge(project: facts.ProjectFacts, request: AuditRequest) -> engine.Audit:
     audit = engine.audit(project, select=request.select, ignore=request.ignore, goal=request.goal)
-    findings = [_with_severity(finding, request.severities) for finding in audit.findings]
-    findings.sort(key=lambda f: (-f.severity, f.primary, f.rule))
+    wanted = {
+        info.id: severity
+        for word, severity in request.severities.items()
+        for info in engine.all_rules()
+        if engine.means(word, info)
+    }
+    findings = [
+        dataclasses.replace(finding, severity=wanted.get(finding.rule, finding.severity))
+        for finding in audit.findings
+    ]
+    findings.sort(key=lambda f: -f.severity)  # stable: the engine's order within a severity
     return dataclasses.replace(audit, findings=tuple(findings))
-
-
-def _with_severity(finding: Finding, severities: Mapping[str, Severity]) -> Finding:
-    wanted = severities.get(finding.rule, severities.get(finding.name, finding.severity))
-    return dataclasses.replace(finding, severity=wanted)
 
 
 def _fingerprints_before(base: RepoTree, request: AuditRequest) -> Counter[str]:
@@ -148,8 +153,20 @@ def _report(
         introduced = left[before] <= 0
         left[before] -= 1
         outcome = fixes.outcome_for(finding, project)
-        reported.append(ReportedFinding(finding, outcome, introduced))
+        diff = _diff(outcome, project.tree)
+        reported.append(ReportedFinding(finding, outcome, introduced, diff))
     return tuple(reported)
+
+
+def _diff(outcome: Outcome, tree: RepoTree) -> str:
+    if not isinstance(outcome, Changed):
+        return ""
+    texts, _ = apply_patches(tree, (outcome.patch,))
+    created = {path for path, _ in outcome.patch.new_files}
+    return "".join(
+        unified_diff(path, "" if path in created else tree.read(path).text, text)
+        for path, text in sorted(texts.items())
+    )
 
 
 def _as_before(finding: Finding, renames: Mapping[str, str]) -> Finding:

@@ -8,6 +8,7 @@ working tree's. The models here are the documentation too: `docs/configuration.m
 from __future__ import annotations
 
 import typing
+from collections.abc import Iterator
 from typing import Literal
 
 import pydantic
@@ -16,6 +17,7 @@ from pydantic import Field
 from pitstop.bot import config_text
 from pitstop.bot.audit import AuditRequest
 from pitstop.bot.config_text import Problem
+from pitstop.rules import engine
 from pitstop.rules.finding import Severity, UserError
 from pitstop.rules.job import HardwareFacts
 from pitstop.rules.tree import RepoTree, UnreadableError
@@ -39,29 +41,35 @@ class _Section(pydantic.BaseModel):
 class Paths(_Section):
     """Which files take part. Patterns are those of .gitignore."""
 
-    include: tuple[Glob, ...] = Field((), description="Only these; everything when empty.")
-    exclude: tuple[Glob, ...] = Field((), description="Not these, even where included.")
+    include: tuple[Glob, ...] = Field(default=(), description="Only these; everything when empty.")
+    exclude: tuple[Glob, ...] = Field(default=(), description="Not these, even where included.")
 
 
 class Review(_Section):
     """How a pull request is answered."""
 
     max_inline: int = Field(
-        25, ge=0, le=25, description="Inline comments in one review; the rest stand in the summary."
+        default=25,
+        ge=0,
+        le=25,
+        description="Inline comments in one review; the rest stand in the summary.",
     )
     filter: Literal["added", "diff_context", "file", "nofilter"] = Field(
-        "added",
+        default="added",
         description="Where a finding must lie to be commented on: an added line (or one whose"
         " deciding value the change altered), any line of the diff, any changed file, anywhere.",
     )
-    drafts: bool = Field(False, description="Review draft pull requests, too.")
+    drafts: bool = Field(default=False, description="Review draft pull requests, too.")
     skip_label: str | None = Field(
-        "pitstop:skip", max_length=50, description="A pull request with this label is left alone."
+        default="pitstop:skip",
+        max_length=50,
+        description="A pull request with this label is left alone.",
     )
-    check_run: bool = Field(True, description="Publish a check run with annotations.")
-    sarif: bool = Field(False, description="Write a SARIF file for code scanning.")
+    check_run: bool = Field(default=True, description="Publish a check run with annotations.")
+    sarif: bool = Field(default=False, description="Write a SARIF file for code scanning.")
     resolve: bool = Field(
-        True, description="Resolve a comment's thread once its finding is gone and nobody replied."
+        default=True,
+        description="Resolve a comment's thread once its finding is gone and nobody replied.",
     )
 
 
@@ -69,43 +77,49 @@ class OptimizeJob(_Section):
     """A job that `/optimize` may run. Accepted now, used by a later version."""
 
     launch: str = Field(min_length=1, max_length=4000, description="The launch command.")
-    gpu: GpuName | None = Field(None, description="GPU model of its runner.")
-    gpus_per_node: Count | None = Field(None, description="GPUs of its runner.")
-    nodes: Count | None = Field(None, description="Nodes of its runner.")
+    gpu: GpuName | None = Field(default=None, description="GPU model of its runner.")
+    gpus_per_node: Count | None = Field(default=None, description="GPUs of its runner.")
+    nodes: Count | None = Field(default=None, description="Nodes of its runner.")
 
 
 class Config(_Section):
     """Pitstop's configuration of one repository. Every key may be left out."""
 
     gpu: GpuName | None = Field(
-        None, description="GPU model that the jobs run on, where they do not say it: H100, A100-80."
+        default=None,
+        description="GPU model that the jobs run on, where they do not say it: H100, A100-80.",
     )
-    gpus_per_node: Count | None = Field(None, description="GPUs in each node.")
-    nodes: Count | None = Field(None, description="Number of nodes.")
-    goal: Goal = Field("balanced", description="What advice is for, where it must choose.")
-    select: tuple[RuleId, ...] = Field((), description="Only these rules (id, prefix or name).")
-    ignore: tuple[RuleId, ...] = Field((), description="Not these rules (id, prefix or name).")
+    gpus_per_node: Count | None = Field(default=None, description="GPUs in each node.")
+    nodes: Count | None = Field(default=None, description="Number of nodes.")
+    goal: Goal = Field(default="balanced", description="What advice is for, where it must choose.")
+    select: tuple[RuleId, ...] = Field(
+        default=(), description="Only these rules (name, id or its beginning)."
+    )
+    ignore: tuple[RuleId, ...] = Field(
+        default=(), description="Not these rules (name, id or its beginning)."
+    )
     severity: dict[RuleId, SeverityName] = Field(
-        {}, description="Another severity for single rules (id or name)."
+        default={}, description="Another severity for rules (name, id or its beginning)."
     )
     fail_on: FailOn = Field(
-        "never", description="The check fails on a new finding of this severity or above."
+        default="never", description="The check fails on a new finding of this severity or above."
     )
-    paths: Paths = Field(Paths(), description="Which files take part.")
+    paths: Paths = Field(default=Paths(), description="Which files take part.")
     language: Literal["en", "zh"] = Field(
-        "en", description="Language of everything that is posted."
+        default="en", description="Language of everything that is posted."
     )
-    review: Review = Field(Review(), description="How a pull request is answered.")
+    review: Review = Field(default=Review(), description="How a pull request is answered.")
     jobs: dict[str, OptimizeJob] = Field(
-        {}, description="Jobs for `/optimize`, by name. Accepted now, used by a later version."
+        default={},
+        description="Jobs for `/optimize`, by name. Accepted now, used by a later version.",
     )
     allow: tuple[RuleId, ...] = Field(
-        (),
+        default=(),
         description="Changes to the training itself that `/optimize` may try. Accepted now, used by"
         " a later version.",
     )
     multinode: bool = Field(
-        False,
+        default=False,
         description="`/optimize` may use an existing multi-node allocation. Accepted now, used by a"
         " later version.",
     )
@@ -164,13 +178,29 @@ def load_config(text: str, where: str) -> Config:
 def check_config(text: str) -> tuple[Config | None, tuple[Problem, ...]]:
     """The configuration, or every problem of its text in order of lines; never both."""
     document = config_text.read(text)
-    problems = list(document.problems)
-    if not problems:
-        try:
-            return Config.model_validate(document.data), ()
-        except pydantic.ValidationError as error:
-            problems = [_problem(fault, document) for fault in error.errors()]
-    return None, tuple(sorted(set(problems)))
+    if document.problems:
+        return None, document.problems
+    try:
+        config = Config.model_validate(document.data)
+    except pydantic.ValidationError as error:
+        problems = {_problem(fault, document) for fault in error.errors()}
+        return None, tuple(sorted(problems))
+    unknown = tuple(_unknown_rules(config, document))
+    return (None, unknown) if unknown else (config, ())
+
+
+def _unknown_rules(config: Config, document: config_text.Document) -> Iterator[Problem]:
+    infos = engine.all_rules()
+    names = [name for info in infos for name in (info.id, info.name)]
+    words: list[tuple[config_text.Path, str]] = [
+        (("select", i), word) for i, word in enumerate(config.select)
+    ]
+    words += [(("ignore", i), word) for i, word in enumerate(config.ignore)]
+    words += [(("severity", word), word) for word in config.severity]
+    for path, word in words:
+        if not any(engine.means(word, info) for info in infos):
+            hint = config_text.did_you_mean(word, names)
+            yield Problem(document.line(path), f"{path[0]}: {word!r} means no rule; {hint}")
 
 
 def _problem(fault: typing.Any, document: config_text.Document) -> Problem:

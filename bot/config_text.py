@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 MAX_CHARACTERS = 100_000
 MAX_NODES = 10_000
 MAX_DEPTH = 20
+MAX_NAMED = 40
 
 Path = tuple[int | str, ...]
 
@@ -42,7 +43,9 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(word, known, n=1)
     if near:
         return f"did you mean {near[0]!r}?"
-    return f"known are {', '.join(known)}" if known else "it takes no keys"
+    if not known:
+        return "it takes no keys"
+    return f"known are {', '.join(known)}" if len(known) < MAX_NAMED else "nothing like it is known"
 
 
 def read(text: str) -> Document:

@@ -19,11 +19,13 @@ FORMAT = 1
 @dataclass(frozen=True, slots=True)
 class ReportedFinding:
     """A finding, what the transforms made of its fix, and whether the change brought it in
-    (its fingerprint is absent at the base; True when there is no base)."""
+    (its fingerprint is absent at the base; True when there is no base). `diff` is the fix alone
+    as git would show it, "" when there is none."""
 
     finding: Finding
     outcome: Outcome
     introduced: bool = True
+    diff: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,12 +117,14 @@ CHANGED = Changed(
     Patch((Edit("run.sh", Span(7, 8), "0", "4"),), "use 4 workers", (("new.txt", "x"),))
 )
 
+DIFF = "--- a/run.sh\n+++ b/run.sh\n@@ -1 +1 @@\n-train.py --dataloader_num_workers 0\n+train.py --dataloader_num_workers 4\n"
+
 
 def report(outcome: Outcome = CHANGED, value: Value = 0) -> Report:
     return Report(
         version="0.1.0",
         jobs=(job(),),
-        findings=(ReportedFinding(finding(value), outcome, introduced=False),),
+        findings=(ReportedFinding(finding(value), outcome, introduced=False, diff=DIFF),),
         suppressed=(Suppressed(finding(), "tiny data set"),),
         unused_suppressions=((AT, "HF-A01"),),
         unread=(Unread("data.bin", "binary"),),

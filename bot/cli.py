@@ -1,0 +1,145 @@
+"""The command line: parse, call, exit code; no logic.
+
+Exit codes: 0 done, 1 findings at or over --fail-on, 2 something for the user to put right,
+3 a bug of ours, 130 interrupted. Heavy imports stand inside the commands, so that
+`pitstop --version` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pitstop.rules.finding import UserError
+
+OK, FOUND, USAGE, BUG, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8
+    options = parser().parse_args(argv)
+    try:
+        code = int(options.command(options))
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        print(f"pitstop: {error}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        print("pitstop: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`); nothing may be flushed to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except Exception as error:
+        return _bug(error, debug=options.debug)
+
+
+def _bug(error: Exception, *, debug: bool) -> int:
+    import traceback
+
+    if debug:
+        traceback.print_exception(error)
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    print(
+        f"pitstop: internal error: {what}\nThis is a bug in Pitstop, not in your repository;"
+        " please report it with what the same command prints with --debug.",
+        file=sys.stderr,
+    )
+    return BUG
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command and option; `docs/commands.md` is held to it by a test."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks of bugs"
+    )
+    root = argparse.ArgumentParser(
+        "pitstop", description="Finds what makes GPU training jobs slow or large.", parents=[common]
+    )
+    root.set_defaults(debug=False)
+    version = importlib.metadata.version("pitstop")
+    root.add_argument("--version", action="version", version=f"pitstop {version}")
+    commands = root.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_audit(commands.add_parser("audit", parents=[common], help="judge a repository"))
+    _add_rules(commands.add_parser("rules", parents=[common], help="list rules, or explain one"))
+    _add_config(commands.add_parser("config", parents=[common], help="check a configuration"))
+    action = commands.add_parser("action", parents=[common], help="run as a GitHub Action")
+    action.set_defaults(command=_action)
+    return root
+
+
+def _add_audit(audit: argparse.ArgumentParser) -> None:
+    audit.description = "Reads a repository, runs nothing of it, and says what its jobs waste."
+    audit.set_defaults(command=_audit)
+    add = audit.add_argument
+    add("path", type=Path, metavar="PATH", help="folder of the repository")
+    add("--base", metavar="REV", help="show only what the change since REV brought in")
+    add("--launch", metavar="CMD", help="audit the job that this command starts")
+    add("--format", choices=("text", "md", "json", "sarif"), default="text")
+    add("--output", type=Path, metavar="FILE", help="write the report there")
+    add("--select", action="append", default=[], metavar="ID,...", help="only these rules")
+    add("--ignore", action="append", default=[], metavar="ID,...", help="not these rules")
+    add("--fail-on", choices=("critical", "warning", "info", "never"), help="exit with 1 on these")
+    add("--goal", choices=("balanced", "throughput", "memory"), help="what advice is for")
+    add("--fix", choices=("safe",), help="apply the fixes that change no numbers")
+    add("--gpu", metavar="NAME", help="GPU model, where the jobs do not say: H100, A100-80")
+    add("--gpus-per-node", type=_count, metavar="N")
+    add("--nodes", type=_count, metavar="N")
+    add("--config", type=Path, metavar="FILE", help="instead of .github/pitstop.yml")
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 100_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 100000")
+    return int(text)
+
+
+def _add_rules(rules: argparse.ArgumentParser) -> None:
+    rules.description = "Lists all rules, or explains one with its reasons, examples and sources."
+    rules.set_defaults(command=_rules)
+    rules.add_argument("rule", nargs="?", metavar="ID", help="a rule's id or name")
+    rules.add_argument("--format", choices=("text", "md", "json"), default="text")
+
+
+def _add_config(config: argparse.ArgumentParser) -> None:
+    check = config.add_subparsers(title="commands", required=True, metavar="COMMAND").add_parser(
+        "check", help="say whether the configuration is valid"
+    )
+    check.set_defaults(command=_config_check)
+    check.add_argument("file", nargs="?", type=Path, metavar="FILE")
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from pitstop.bot import local
+
+    return local.audit(options)
+
+
+def _rules(options: argparse.Namespace) -> int:
+    from pitstop.bot import rule_pages
+
+    rule_pages.show(options.rule, options.format, sys.stdout)
+    return OK
+
+
+def _config_check(options: argparse.Namespace) -> int:
+    from pitstop.bot import local
+
+    print(local.explain_config(options.file))
+    return OK
+
+
+def _action(options: argparse.Namespace) -> int:
+    from pitstop.bot import action
+
+    return action.main(dict(os.environ))
