@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from pitstop.rules.finding import Scalar, Value
-from pitstop.rules.job import TrainingJob
+from pitstop.rules.job import MultiNode, TrainingJob
 
 Operand = Scalar | tuple[Scalar, ...] | tuple[int, int]
 """What a value is tested against."""
@@ -25,14 +26,29 @@ class FactKind:
 def _gpus(job: TrainingJob) -> int | None:
     """GPUs over all nodes: what the launch starts, else what the machine is said to have."""
     launch = job.launch
-    if launch is not None and launch.processes is not None:
-        return launch.processes * (launch.nodes or job.hardware.nodes or 1)
-    return job.hardware.total_gpus
+    if launch is None or launch.processes is None:
+        return job.hardware.total_gpus
+    nodes = _nodes(job)
+    if nodes is None:
+        return launch.processes if launch.multi_node is MultiNode.SINGLE else None
+    return launch.processes * nodes
 
 
 def _nodes(job: TrainingJob) -> int | None:
+    """Machines: what the launch says, else what the job's header or hardware does."""
     stated = job.launch.nodes if job.launch is not None else None
     return stated if stated is not None else job.hardware.nodes
+
+
+_FOR_DEBUGGING = re.compile(r"(?<![a-z])(debug|repro|profil|bench|smoke|test)", re.IGNORECASE)
+
+
+def _for_debugging(job: TrainingJob) -> bool:
+    """Whether the files that make the job say by their names that it is no production run."""
+    named = [job.entry, *job.configs, job.location.path if job.location else None]
+    if job.launch is not None:
+        named.append(job.launch.location.path)
+    return any(_FOR_DEBUGGING.search(PurePosixPath(path).name) for path in named if path)
 
 
 def _launcher(job: TrainingJob) -> str | None:
@@ -50,6 +66,9 @@ def _memory_gib(job: TrainingJob) -> float | None:
 FACTS: Mapping[str, FactKind] = {
     "job.purpose": FactKind(lambda job: job.purpose, "text", "train or serve"),
     "job.framework": FactKind(lambda job: job.framework, "text", "the training framework"),
+    "job.for_debugging": FactKind(
+        _for_debugging, "flag", "a script or config named debug, profile, repro, bench or test"
+    ),
     "job.uses": FactKind(
         lambda job: tuple(use.name for use in job.frameworks), "text", "every framework recognised"
     ),

@@ -37,7 +37,7 @@ _REQUIRED = frozenset(
 )
 _OPTIONAL = frozenset(
     {"knob", "names", "confidence", "unless", "unless_known", "info_when", "requires"}
-    | {"conflicts", "change", "unconditional", "trades_time"}
+    | {"conflicts", "change", "unconditional", "trades_time", "own"}
 )
 
 
@@ -120,6 +120,7 @@ class _Reader:
             frameworks=tuple(self.entry.get("frameworks", ())),
             knobs=self._own_knobs(),
             names=tuple(self.raw.get("names", ())),
+            own=self._own(),
             unconditional=self._flag("unconditional"),
             when=AllOf(self._conditions("when")),
             unless=AnyOf(self._conditions("unless")),
@@ -273,6 +274,11 @@ class _Reader:
             _only(f"{self.where}: {key}", raw, {"text", "is"})
             found.append(Need(str(raw["text"]), self._condition(key, raw["is"])))
         return tuple(found)
+
+    def _own(self) -> tuple[str, ...]:
+        if not self._flag("own"):
+            return ()
+        return (*self.entry["frameworks"], *self.entry.get("dialects", ()))
 
     # --- fix ---
 

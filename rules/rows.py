@@ -86,9 +86,10 @@ class Need:
 class Row:
     """One rule as data. `frameworks` are those of its catalogue (empty: every one).
 
-    `names` restricts the row to settings spelled so, decided or not (for keys that do nothing);
-    `unconditional` leaves alone what holds only under an `if`. Without `knobs` the row speaks of
-    the launch itself.
+    `names` restricts the row to settings spelled so, deciding or not (for keys that do nothing);
+    `own` to settings of these frameworks, so that a loader of the script's own does not speak for
+    the trainer's; `unconditional` leaves alone what holds only under an `if`. Without `knobs` the
+    row speaks of the launch itself.
     """
 
     info: RuleInfo
@@ -96,6 +97,7 @@ class Row:
     frameworks: tuple[str, ...] = ()
     knobs: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
     unconditional: bool = False
     when: Condition = ALWAYS
     unless: Condition = NEVER
@@ -128,6 +130,8 @@ class Row:
 
     def _of_knob(self, job: TrainingJob, knob: str) -> tuple[Setting, ...]:
         settings = job.settings.get(knob, ())
+        if self.own:
+            settings = tuple(s for s in settings if s.framework in self.own)
         if self.names:
             return tuple(s for s in settings if s.written and s.name in self.names)
         return deciding(settings)
