@@ -1,87 +1,89 @@
-"""What a version pin allows, as far as comparisons need it."""
+"""Questions to version pins: is the version that this specifier allows at least X?"""
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+Versions = Mapping[str, str]
+"""Normalised distribution name to PEP 440 specifier text; "" is required without a pin."""
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The versions a specifier allows: from `low` (inclusive) to `high` (`high_open`: the
-    bound itself is not allowed). None means no bound. `!=` is ignored: it never moves a bound."""
 
-    low: Version | None = None
-    high: Version | None = None
-    high_open: bool = True
+def meets(versions: Versions, requirement: str) -> bool | None:
+    """Whether the pinned version meets a requirement such as "torch>=2.8".
 
-    def all_at_least(self, version: str) -> bool:
-        """True when no allowed version is older."""
-        return self.low is not None and self.low >= Version(version)
+    True when every version that the pin allows does, False when none does, None when the pin
+    is missing, unreadable or allows both.
+    """
+    wanted = _requirement(requirement)
+    pin = versions.get(canonicalize_name(wanted.name))
+    return allows(pin, str(wanted.specifier)) if pin else None
 
-    def all_below(self, version: str) -> bool:
-        """True when every allowed version is older."""
-        if self.high is None:
-            return False
-        bound = Version(version)
-        return self.high < bound or (self.high == bound and self.high_open)
 
-    def meet(self, other: Range) -> Range:
-        """The versions that both allow."""
-        lows = [low for low in (self.low, other.low) if low is not None]
-        high, high_open = self.high, self.high_open
-        if other.high is not None and (
-            high is None or (other.high, not other.high_open) < (high, not high_open)
-        ):
-            high, high_open = other.high, other.high_open
-        return Range(max(lows, default=None), high, high_open)
+def at_least(specifier: str, version: str) -> bool | None:
+    """Whether a version that the specifier allows is at least `version`; None when unknown."""
+    return allows(specifier, f">={version}")
+
+
+@functools.lru_cache(maxsize=4096)
+def allows(specifier: str, wanted: str) -> bool | None:
+    """True when all versions that `specifier` allows lie in `wanted`, False when none does,
+    None when some do or the specifier is empty or unreadable.
+
+    Decided on sample versions: the bounds of both, and one just below and above each.
+    """
+    try:
+        pin, want = SpecifierSet(specifier), SpecifierSet(wanted)
+    except InvalidSpecifier:
+        return None
+    if not str(pin):
+        return None
+    samples = {v for s in (*pin, *want) for bound in _bounds(s) for v in _around(bound)}
+    answers = {
+        want.contains(v, prereleases=True) for v in samples if pin.contains(v, prereleases=True)
+    }
+    return answers.pop() if len(answers) == 1 else None
 
 
 @functools.cache
-def version_range(text: str) -> Range:
-    """The range of a specifier text ("==4.57.6", ">=4.40,<5"); everything for one that cannot
-    be read. A bare version means exactly that version."""
+def _requirement(text: str) -> Requirement:
     try:
-        specifiers = SpecifierSet(text)
-    except InvalidSpecifier:
-        return _exactly(text)
-    found = Range()
-    for specifier in specifiers:
-        found = found.meet(_of(specifier))
-    return found
+        return Requirement(text)
+    except InvalidRequirement as error:
+        raise ValueError(f"{text!r} is not a requirement") from error
 
 
-def _exactly(text: str) -> Range:
+def _bounds(specifier: Specifier) -> Iterator[Version]:
+    """Where a clause begins or stops to hold."""
+    text = specifier.version.removesuffix(".*")
     try:
         version = Version(text)
     except InvalidVersion:
-        return Range()
-    return Range(version, version, high_open=False)
-
-
-def _of(specifier: Specifier) -> Range:
-    prefix = specifier.version.removesuffix(".*")
-    try:
-        version = Version(prefix)
-    except InvalidVersion:
-        return Range()  # === takes any text
-    release = version.release
-    if specifier.operator in ("==", "==="):
-        if prefix != specifier.version:
-            return Range(version, _after(release))
-        return Range(version, version, high_open=False)
+        return
+    yield version
     if specifier.operator == "~=":
-        return Range(version, _after(release[:-1]))
-    if specifier.operator in (">=", ">"):
-        return Range(low=version)
-    if specifier.operator in ("<", "<="):
-        return Range(high=version, high_open=specifier.operator == "<")
-    return Range()
+        yield _next(version.release[:-1])
+    elif specifier.version.endswith(".*"):
+        yield _next(version.release)
 
 
-def _after(release: tuple[int, ...]) -> Version:
-    """The first version past every one that begins with `release`."""
-    return Version(".".join(map(str, (*release[:-1], release[-1] + 1))))
+def _next(release: tuple[int, ...]) -> Version:
+    kept = release or (0,)
+    return Version(".".join(str(part) for part in (*kept[:-1], kept[-1] + 1)))
+
+
+def _around(bound: Version) -> Iterator[Version]:
+    """The version, and neighbours that no release is likely to lie between."""
+    yield bound
+    release = list(bound.release)
+    yield Version(".".join(str(part) for part in (*release, 0, 1)))
+    while release and release[-1] == 0:
+        release.pop()
+    if release:
+        below = [*release[:-1], release[-1] - 1, 99999]
+        yield Version(".".join(str(part) for part in below))
