@@ -1,0 +1,69 @@
+# Set-up, chores and checks. `make demo` and `make test` need nothing but Python 3.11 or newer.
+
+PYTHON ?= python3
+BIN := .venv/bin
+WORKERS ?= 2
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test lint fix docs lock types clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' Makefile | expand -t 8
+
+demo: .venv/.run  ## install into .venv and show a review of a pull request
+	$(BIN)/python demo/run_demo.py $(ARGS)
+
+test: .venv/.dev lint  ## every check and every test
+	.ci/engine
+	$(BIN)/pytest -n $(WORKERS) $(ARGS)
+
+lint: .venv/.dev types  ## style, types, layers, workflows, schemas
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	MYPYPATH=.types $(BIN)/mypy -p pitstop
+	$(BIN)/mypy demo
+	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --no-progress --quiet --pedantic action.yml examples/workflows
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows examples/workflows/*.yml
+	$(BIN)/actionlint -shellcheck= -pyflakes= examples/workflows/*.yml
+
+fix: .venv/.dev  ## mend what the tools can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: .venv/.dev  ## write generated pages and schemas anew
+	$(BIN)/python docs/generate.py
+
+lock: .venv/.dev  ## take the newest dependencies into requirements/
+	$(BIN)/python -m pip install --quiet uv
+	cd requirements && ../$(BIN)/uv pip compile $(LOCK) ../pyproject.toml -o image.txt
+	cd requirements && ../$(BIN)/uv pip compile $(LOCK) --group ../pyproject.toml:build -o build.txt
+	cd requirements && ../$(BIN)/uv pip compile $(LOCK) --group ../pyproject.toml:dev \
+		-c image.txt -c build.txt ../pyproject.toml -o dev.txt
+
+LOCK := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header
+
+# mypy does not follow the editable install's import hook: it reads these links.
+types:
+	@mkdir -p .types/pitstop
+	@for package in bot rules transforms runners; do \
+		ln -sfn ../../$$package .types/pitstop/$$package; done
+
+.venv/.run: requirements/image.txt requirements/build.txt pyproject.toml | .venv/.made
+	$(BIN)/pip install --quiet --require-hashes -r requirements/image.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/.dev: requirements/dev.txt .venv/.run
+	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.venv/.made:
+	@.ci/venv "$(PYTHON)"
+	@touch $@
+
+clean:  ## remove everything that is made here
+	rm -rf .venv .types .demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+		.import_linter_cache .hypothesis
