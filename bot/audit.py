@@ -13,7 +13,7 @@ from pitstop.bot import globs
 from pitstop.bot.report import Report, ReportedFinding
 from pitstop.rules import engine, facts
 from pitstop.rules.finding import Finding, Severity, Unread
-from pitstop.rules.job import HardwareFacts
+from pitstop.rules.job import HardwareFacts, TrainingJob
 from pitstop.rules.tree import RepoTree, SourceFile, UnreadableError
 from pitstop.transforms import fixes
 from pitstop.transforms.patch import Changed, Outcome, apply_patches, unified_diff
@@ -87,10 +87,11 @@ def audit_tree(
     project = _gather(audited, request)
     progress("judging")
     audit = _judge(project, request)
+    jobs_before: tuple[TrainingJob, ...] = ()
     known: Counter[str] = Counter()
     if request.base is not None:
         progress("comparing with the base")
-        known = _fingerprints_before(request.base, request)
+        jobs_before, known = _before(request.base, request)
     progress("preparing fixes")
     return Report(
         version=version(),
@@ -102,6 +103,7 @@ def audit_tree(
         skipped=audit.skipped,
         revision=request.revision,
         base=request.base_revision,
+        jobs_before=jobs_before,
         files=audited.files_read,
         seconds=time.perf_counter() - started,
     )
@@ -132,11 +134,12 @@ def _judge(project: facts.ProjectFacts, request: AuditRequest) -> engine.Audit:
     return dataclasses.replace(audit, findings=tuple(findings))
 
 
-def _fingerprints_before(base: RepoTree, request: AuditRequest) -> Counter[str]:
-    """The findings that were there before (a suppressed one was not, so that taking away its
-    comment brings it back as new)."""
+def _before(base: RepoTree, request: AuditRequest) -> tuple[tuple[TrainingJob, ...], Counter[str]]:
+    """The jobs and the findings that were there before (a suppressed finding was not, so that
+    taking away its comment brings it back as new)."""
     project = _gather(AuditedTree(base, request), request)
-    return Counter(finding.fingerprint for finding in _judge(project, request).findings)
+    findings = _judge(project, request).findings
+    return project.jobs, Counter(finding.fingerprint for finding in findings)
 
 
 def _report(

@@ -31,7 +31,7 @@ class ReportedFinding:
 @dataclass(frozen=True, slots=True)
 class Report:
     """One audit. `revision` and `base` are commit ids or None for a folder; `files` were read,
-    `seconds` is wall time."""
+    `seconds` is wall time, `jobs_before` are the jobs of the base."""
 
     version: str
     jobs: tuple[TrainingJob, ...]
@@ -44,6 +44,7 @@ class Report:
     base: str | None = None
     files: int = 0
     seconds: float = 0.0
+    jobs_before: tuple[TrainingJob, ...] = ()
 
     @property
     def introduced(self) -> tuple[ReportedFinding, ...]:

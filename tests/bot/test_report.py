@@ -133,6 +133,7 @@ def report(outcome: Outcome = CHANGED, value: Value = 0) -> Report:
         base="b" * 40,
         files=3,
         seconds=0.25,
+        jobs_before=(job(),),
     )
 
 

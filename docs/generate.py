@@ -1,0 +1,104 @@
+"""Writes the pages and schemas that are made from the code. `make docs` runs it; tests hold the
+committed files equal to what it would write."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+from pitstop.bot import cli, rule_pages
+from pitstop.bot.config import Config, config_schema
+from pitstop.bot.report import report_schema
+from pitstop.bot.settings import INPUTS, OUTPUTS
+from pitstop.rules import engine
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def generated() -> Iterator[tuple[Path, str]]:
+    """Every generated file with its text."""
+    schemas = ROOT / "bot" / "schemas"
+    yield schemas / "report.schema.json", _json(report_schema())
+    yield schemas / "config.schema.json", _json(config_schema())
+    yield ROOT / "docs" / "rules.md", rule_pages.all_pages(engine.all_rules())
+    for name, parts in PARTS.items():
+        page = ROOT / "docs" / name
+        yield page, _with_parts(page.read_text(), parts)
+
+
+def _json(data: typing.Any) -> str:
+    return json.dumps(data, indent=2) + "\n"
+
+
+def _with_parts(text: str, parts: dict[str, typing.Callable[[], str]]) -> str:
+    """A page written by hand in which the text between two marks is generated."""
+    for name, write in parts.items():
+        start, end = f"<!-- {name}: generated -->\n", f"<!-- end {name} -->"
+        head, _, rest = text.partition(start)
+        _, mark, tail = rest.partition(end)
+        if not mark:
+            raise SystemExit(f"the marks of {name!r} are missing")
+        text = f"{head}{start}\n{write()}\n{end}{tail}"
+    return text
+
+
+def keys() -> str:
+    """A table of the configuration's keys."""
+    rows = ["| key | default | meaning |", "| --- | --- | --- |"]
+    rows += _rows(config_schema(), "")
+    return "\n".join(rows) + "\n"
+
+
+def _rows(schema: dict[str, typing.Any], prefix: str) -> Iterator[str]:
+    definitions = config_schema()["$defs"]
+    for name, about in schema["properties"].items():
+        reference = about.get("$ref", "").removeprefix("#/$defs/")
+        if reference:
+            yield from _rows(definitions[reference], f"{prefix}{name}.")
+            continue
+        default = json.dumps(about.get("default")).replace("null", "not set")
+        words = ", ".join(f"`{word}`" for word in about.get("enum", ()))
+        text = about["description"] + (f" One of {words}." if words else "")
+        yield f"| `{prefix}{name}` | `{default}` | {text} |"
+
+
+def commands() -> str:
+    """The help text of every command."""
+    os.environ["COLUMNS"] = "90"
+    return "\n".join(
+        f"### `{parser.prog}`\n\n```text\n{parser.format_help()}```\n"
+        for parser in _parsers(cli.parser())
+    )
+
+
+def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                yield from _parsers(child)
+
+
+def inputs() -> str:
+    """Tables of the action's inputs and outputs."""
+    rows = ["| input | default | meaning |", "| --- | --- | --- |"]
+    rows += [f"| `{i.name}` | {f'`{i.default}`' if i.default else ''} | {i.text} |" for i in INPUTS]
+    rows += ["", "| output | meaning |", "| --- | --- |"]
+    rows += [f"| `{name}` | {text} |" for name, text in OUTPUTS.items()]
+    return "\n".join(rows) + "\n"
+
+
+PARTS: dict[str, dict[str, typing.Callable[[], str]]] = {
+    "configuration.md": {"keys": keys},
+    "commands.md": {"commands": commands},
+    "workflow.md": {"inputs": inputs},
+}
+
+
+if __name__ == "__main__":
+    for path, text in generated():
+        path.write_text(text)
