@@ -33,6 +33,7 @@ _LOADER = getattr(yaml, "CLoader", yaml.Loader)
 _MAX_EVENTS = 400_000
 _PROPERTY = re.compile(r"(?:&[^\s,\[\]{}]+|!<[^>\n]*>|![^\s,\[\]{}]*)(?:\s+|(?=[\[\]{},])|$)")
 _GAP = re.compile(r"(?:\s+|#[^\r\n]*)*")
+_BOM = "\ufeff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -94,6 +95,8 @@ def _compose(file: SourceFile) -> list[_Node]:
     """The root node of each document."""
     composer = _Composer(file)
     text = _SURROGATE.sub("\ufffd", file.text)  # bytes that are no UTF-8: keep the count
+    if text.startswith(_BOM):
+        text = "\n" + text[1:]  # libyaml does not count a byte order mark
     try:
         for number, event in enumerate(yaml.parse(text, Loader=_LOADER)):
             if number > _MAX_EVENTS:
@@ -111,7 +114,7 @@ def _compose(file: SourceFile) -> list[_Node]:
 
 def _problem(file: SourceFile, error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
-    line = (mark.line + 1) if mark else 1
+    line = mark.line + 1 - file.text.startswith(_BOM) if mark else 1
     reason = error.problem or error.context or "not YAML"
     template = "{%" in file.text or "{{" in file.text
     return f"line {line}: {reason}{' (a template?)' if template else ''}"

@@ -305,7 +305,7 @@ def _key(file: SourceFile, mapping: Node, name: str, flow: bool) -> str:
     """A key quoted as its neighbours are."""
     styles = {key.style for key, _ in mapping.pairs}
     quoted = styles.pop() if len(styles) == 1 else None
-    return yaml_scalars.written(name, quoted or "", flow=flow) or name
+    return yaml_scalars.written(name, quoted or "", flow=flow, key=True) or name
 
 
 def _indent(file: SourceFile, mapping: Node) -> str | None:

@@ -58,6 +58,9 @@ def documents(file: SourceFile) -> tuple[Node | None, ...]:
     roots: list[Node | None] = []
     loader = getattr(yaml, "CLoader", yaml.Loader)
     text = _SURROGATE.sub("\ufffd", file.text)  # bytes that are no UTF-8: keep the count
+    marked = text.startswith("\ufeff")
+    if marked:
+        text = "\n" + text[1:]  # libyaml does not count a byte order mark
     try:
         events = yaml.parse(text, Loader=loader)
         for event in events:
@@ -65,7 +68,7 @@ def documents(file: SourceFile) -> tuple[Node | None, ...]:
                 roots.append(_document(file, events))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
+        line = mark.line + 1 - marked if mark else 1
         raise UnreadableError(f"line {line}: {error.problem or 'not YAML'}") from error
     except (yaml.YAMLError, RecursionError, MemoryError) as error:
         raise UnreadableError("not YAML") from error

@@ -20,9 +20,12 @@ _BREAKS_FLOW = re.compile(r"[,\[\]{}]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
-def written(value: Scalar, old: str = "", *, quote: str = '"', flow: bool = False) -> str | None:
+def written(
+    value: Scalar, old: str = "", *, quote: str = '"', flow: bool = False, key: bool = False
+) -> str | None:
     """The text of a value. The letter case of an old boolean and the quotes of an old string
-    are kept; `quote` is used for strings that need quotes. None for what YAML cannot say."""
+    are kept; `quote` is used for strings that need quotes. A `key` may be called `y`, which no
+    reader in use takes for a boolean. None for what YAML cannot say."""
     if isinstance(value, bool):
         return _boolean(value, old.strip())
     if value is None:
@@ -31,6 +34,8 @@ def written(value: Scalar, old: str = "", *, quote: str = '"', flow: bool = Fals
         return str(value)
     if isinstance(value, float):
         return _number(value)
+    if key and not old and value in ("y", "Y", "n", "N"):
+        return value
     return _string(value, old.strip(), quote, flow)
 
 
