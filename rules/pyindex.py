@@ -1,0 +1,148 @@
+"""One walk over a syntax tree: who is whose parent, and the nodes that readers ask for."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from typing import Any, TypeVar, overload
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.expr
+_One = TypeVar("_One", bound=ast.AST)
+_Two = TypeVar("_Two", bound=ast.AST)
+_Three = TypeVar("_Three", bound=ast.AST)
+
+_ATOMS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
+    kind: tuple(f for f in kind._fields if f not in {"ctx", "op", "ops", "type_comment"})
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST) and kind not in _ATOMS
+}
+_LEAVES = (ast.Name, ast.Constant)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+SCOPES = (
+    ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, *COMPREHENSIONS,
+)  # fmt: skip
+
+
+class Index:
+    """The nodes of a module. `parents` has every node but the root, in no useful order."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self._groups: dict[type[ast.AST], list[ast.AST]] = {}
+        self._walk()
+        self._unsorted = set(self._groups)
+
+    def _walk(self) -> None:
+        parents, groups = self.parents, self._groups
+        stack: list[ast.AST] = [self.tree]
+        while stack:
+            node = stack.pop()
+            kind = node.__class__
+            if kind not in groups:
+                groups[kind] = []
+            groups[kind].append(node)
+            if kind in _LEAVES:
+                continue
+            for name in _FIELDS[kind]:
+                value = getattr(node, name, None)
+                if isinstance(value, ast.AST):
+                    parents[value] = node
+                    stack.append(value)
+                elif value.__class__ is list:
+                    for item in value:
+                        if isinstance(item, ast.AST):
+                            parents[item] = node
+                            stack.append(item)
+
+    @overload
+    def all(self, one: type[_One], /) -> list[_One]: ...
+    @overload
+    def all(self, one: type[_One], two: type[_Two], /) -> list[_One | _Two]: ...
+    @overload
+    def all(
+        self, one: type[_One], two: type[_Two], three: type[_Three], /
+    ) -> list[_One | _Two | _Three]: ...
+    def all(self, *kinds: type[Any]) -> list[Any]:
+        """The nodes of these exact classes, in the order of the text."""
+        for kind in kinds:
+            if kind in self._unsorted:
+                self._groups[kind].sort(key=place)
+                self._unsorted.discard(kind)
+        if len(kinds) == 1:
+            return self._groups.get(kinds[0], [])
+        return sorted((n for k in kinds for n in self._groups.get(k, ())), key=place)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The parents of a node, innermost first, up to the module."""
+        parent = self.parents.get(node)
+        while parent is not None:
+            yield parent
+            parent = self.parents.get(parent)
+
+    def statement(self, node: ast.AST) -> ast.stmt | None:
+        """The innermost statement that a node is or stands in."""
+        current: ast.AST | None = node
+        while current is not None and not isinstance(current, ast.stmt):
+            current = self.parents.get(current)
+        return current
+
+    def enclosing_function(self, node: ast.AST) -> Function | None:
+        """The innermost `def` around a node (not the node itself)."""
+        for parent in self.ancestors(node):
+            if isinstance(parent, Function):
+                return parent
+        return None
+
+    def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
+        """The class whose body holds a node, methods included."""
+        for parent in self.ancestors(node):
+            if isinstance(parent, ast.ClassDef):
+                return parent
+        return None
+
+    def scope(self, node: ast.AST) -> ast.AST:
+        """The scope in which a node's names are looked up: a module, function, lambda, class or
+        comprehension. Defaults, decorators and annotations belong to the scope outside."""
+        child = node
+        for parent in self.ancestors(node):
+            if isinstance(parent, SCOPES) and not _outside(parent, child):
+                return parent
+            child = parent
+        return self.tree
+
+    @functools.cached_property
+    def functions(self) -> dict[str, list[Function]]:
+        """Every `def` by its bare name."""
+        found: dict[str, list[Function]] = {}
+        for function in self.all(ast.FunctionDef, ast.AsyncFunctionDef):
+            found.setdefault(function.name, []).append(function)
+        return found
+
+    @functools.cached_property
+    def loads(self) -> dict[str, list[ast.Name]]:
+        """Every reading of a name."""
+        found: dict[str, list[ast.Name]] = {}
+        for name in self.all(ast.Name):
+            if isinstance(name.ctx, ast.Load):
+                found.setdefault(name.id, []).append(name)
+        return found
+
+
+def place(node: ast.AST) -> tuple[int, int]:
+    """Line and byte column, for ordering."""
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def _outside(scope: ast.AST, child: ast.AST) -> bool:
+    """True when a child of a scope's node is evaluated before the scope exists."""
+    if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return child not in scope.body
+    if isinstance(scope, ast.Lambda):
+        return child is scope.args
+    if isinstance(scope, ast.ClassDef):
+        return child not in scope.body
+    return False
