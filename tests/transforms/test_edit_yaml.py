@@ -183,7 +183,9 @@ def files(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["", "", "\ufeff"])) + text
 
 
-values = st.sampled_from([True, False, 0, 8, 2.5, 3e-7, None, "bf16", "no", "a b", "x: y", "1", "it's"])
+values = st.sampled_from(
+    [True, False, 0, 8, 2.5, 3e-7, None, "bf16", "no", "a b", "x: y", "1", "it's"]
+)
 
 
 def scalar_paths(data: Any, at: Path = ()) -> list[Path]:
