@@ -18,7 +18,7 @@ def matches(path: str, patterns: Iterable[str]) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    anchored = "/" in pattern.rstrip("/")
+    anchored = "/" in pattern.removeprefix("./").rstrip("/")
     words = pattern.strip("/").removeprefix("./")
     start = "" if anchored else "(?:.*/)?"
     return re.compile(f"{start}{_translate(words)}(?:/.*)?\\Z", re.DOTALL)

@@ -117,7 +117,7 @@ CHANGED = Changed(
     Patch((Edit("run.sh", Span(7, 8), "0", "4"),), "use 4 workers", (("new.txt", "x"),))
 )
 
-DIFF = "--- a/run.sh\n+++ b/run.sh\n@@ -1 +1 @@\n-train.py --dataloader_num_workers 0\n+train.py --dataloader_num_workers 4\n"
+DIFF = "--- a/run.sh\n+++ b/run.sh\n@@ -1 +1 @@\n-train.py --workers 0\n+train.py --workers 4\n"
 
 
 def report(outcome: Outcome = CHANGED, value: Value = 0) -> Report:
