@@ -123,7 +123,7 @@ TESTS: Mapping[str, Callable[[object, Operand], bool]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Comparison:
     """A test's name and operand, for example `at_most 4`."""
 
     op: str
@@ -147,7 +147,7 @@ class KnobIs:
     """
 
     knob: str
-    test: Test
+    test: Comparison
 
     def holds(self, case: Case) -> Truth:
         """The common answer of all deciding settings."""
@@ -183,7 +183,7 @@ class FactIs:
     """A test of a fact about the job; None where the fact is not known."""
 
     fact: str
-    test: Test
+    test: Comparison
 
     def holds(self, case: Case) -> Truth:
         """The test's answer."""

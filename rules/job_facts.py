@@ -66,6 +66,11 @@ def _memory_gib(job: TrainingJob) -> float | None:
 FACTS: Mapping[str, FactKind] = {
     "job.purpose": FactKind(lambda job: job.purpose, "text", "train or serve"),
     "job.framework": FactKind(lambda job: job.framework, "text", "the training framework"),
+    "job.entry_name": FactKind(
+        lambda job: PurePosixPath(job.entry).name if job.entry else None,
+        "text",
+        "file name of the program",
+    ),
     "job.for_debugging": FactKind(
         _for_debugging, "flag", "a script or config named debug, profile, repro, bench or test"
     ),

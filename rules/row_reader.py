@@ -15,6 +15,7 @@ from pitstop.rules.conditions import (
     TESTS,
     AllOf,
     AnyOf,
+    Comparison,
     Condition,
     FactIs,
     FactKnown,
@@ -22,7 +23,6 @@ from pitstop.rules.conditions import (
     KnobState,
     Not,
     PackageIs,
-    Test,
 )
 from pitstop.rules.finding import Confidence, Priority, Safety, Scalar, Severity
 from pitstop.rules.job_facts import FACTS, parse_operand
@@ -255,7 +255,7 @@ class _Reader:
                 return PackageIs(package, op, version)
         raise RowError(f"{where}: package.{package}: present, or at_least/below a quoted version")
 
-    def _test(self, where: str, subject: str, body: object, kind: str) -> Test:
+    def _test(self, where: str, subject: str, body: object, kind: str) -> Comparison:
         if not isinstance(body, dict) or len(body) != 1:
             raise RowError(f"{where}: {subject}: one test, not {body!r}")
         ((op, raw),) = body.items()
@@ -264,7 +264,7 @@ class _Reader:
         if (op in ("in", "not_in")) != isinstance(raw, list):
             raise RowError(f"{where}: {subject}: `in` takes a list, every other test one value")
         try:
-            return Test(op, parse_operand(kind, raw))
+            return Comparison(op, parse_operand(kind, raw))
         except ValueError as error:
             raise RowError(f"{where}: {subject}: {error}") from error
 
