@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,6 +52,8 @@ _HARMLESS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 
 
 def _prefix(folder: Path) -> str:
+    if shutil.which("git") is None:
+        raise UserError("git is not installed; install it to use --base.")
     prefix = _git(folder, "rev-parse", "--show-prefix")
     if prefix is None:
         raise UserError(
@@ -74,13 +77,13 @@ def _verify(folder: Path, name: str) -> str | None:
 
 
 def _git(folder: Path, *args: str) -> str | None:
-    """What git prints, None when it fails."""
+    """What git prints; None when it fails or is not installed."""
     try:
         run = subprocess.run(
             ["git", "-C", str(folder), *_HARMLESS, *args],
             capture_output=True,
             check=False,
         )
-    except FileNotFoundError as error:
-        raise UserError("git is not installed; install it to use --base.") from error
+    except FileNotFoundError:
+        return None
     return None if run.returncode else run.stdout.decode("utf-8", "surrogateescape")
