@@ -86,6 +86,8 @@ def remove_member(members: Members, index: int) -> tuple[Edit, ...]:
         gap = file.text[span.end : until]
         if gap.strip() == "," and "\n" not in gap and "\r" not in gap:
             return (_deletion(file, span.start, until),)
+        if comma is not None and before is not None and _blank(file, before + 1, span.start):
+            return (_deletion(file, before, comma),)
         return (_deletion(file, span.start, (comma or span.end) + 1),)
     return _remove_last(members, index, before)
 
@@ -138,6 +140,11 @@ def _comma(text: str, start: int, end: int, marks: tuple[str, ...]) -> int | Non
             at = max(text.find("*/", at, end), at) + 1
         at += 1
     return None
+
+
+def _blank(file: SourceFile, start: int, end: int) -> bool:
+    """Only blanks of one line."""
+    return not file.text[start:end].strip(" \t")
 
 
 def _only_comment(text: str, marks: tuple[str, ...]) -> bool:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a case is one line)
 """Keys of JSON files: exact text, then properties on generated files judged by json.loads."""
 
 from __future__ import annotations
