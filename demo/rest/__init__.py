@@ -1,0 +1,1 @@
+"""The operations of GitHub's REST API that the forge serves, by subject."""
