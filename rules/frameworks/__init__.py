@@ -41,12 +41,14 @@ class Sign:
 class Detection:
     """`strong` signs recognise alone, `weak` ones in pairs or beside a declared dependency.
     `not_enough` are sentences: what looks like evidence and is none. `own_source` are folders
-    that exist only in the framework's own repository or a copy of it."""
+    that exist only in the framework's own repository or a copy of it. `job_keys` are the keys
+    that a config must set for it to train by itself (none: a config alone is no job)."""
 
     strong: tuple[Sign, ...] = ()
     weak: tuple[Sign, ...] = ()
     not_enough: tuple[str, ...] = ()
     own_source: tuple[str, ...] = ()
+    job_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Known:
     dead: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Framework:
     """A framework as data.
 
@@ -90,6 +92,8 @@ class Framework:
     alone) or helper (DeepSpeed, accelerate, plain PyTorch: beside any). `part_of` names the
     main framework whose dialect a helper is (TRL of hf_trainer). `rows` are its own spellings
     first, then those of the framework it extends. `packages` are its distributions.
+    `config_calls` make its configuration object, `parsers` read it from the command line (a
+    framework with its own program needs none). `closed` refuses names that it does not know.
     """
 
     name: str
@@ -105,6 +109,7 @@ class Framework:
     known: Mapping[str, Known]
     defaults: Mapping[str, tuple[DefaultValue, ...]]
     config_calls: tuple[str, ...]
+    parsers: tuple[str, ...]
     closed: bool
 
     def named(self, name: str, surface: Surface) -> tuple[Spelling, ...]:
@@ -123,6 +128,14 @@ class Framework:
             for row in self.rows
             if any(fnmatchcase(call, pattern) for pattern in row.calls)
             or (configures and not row.calls and Surface.KEYWORD in row.surfaces)
+        )
+
+    def stated(self, target: str) -> tuple[Spelling, ...]:
+        """The rows of an assigned name such as torch.backends.cudnn.benchmark."""
+        return tuple(
+            row
+            for row in self.rows
+            if Surface.STATEMENT in row.surfaces and not row.calls and fnmatchcase(target, row.name)
         )
 
     def writers(self, knob: str, surface: Surface) -> tuple[Spelling, ...]:

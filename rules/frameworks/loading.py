@@ -17,7 +17,7 @@ FLAG_STYLES = ("hf", "store_true", "value")
 
 _TOP = {
     "name", "title", "kind", "rank", "packages", "extends", "part_of", "purpose", "detect",
-    "spellings", "known", "defaults", "config_calls", "closed", "own_defaults",
+    "spellings", "known", "defaults", "config_calls", "closed", "own_defaults", "parsers",
 }  # fmt: skip
 _GROUP = {"on", "calls", "flags", "package", "names", "present", "inherit"}
 _ROW = {
@@ -29,7 +29,7 @@ _SIGN = {
     "imports", "calls", "commands", "keys_all", "keys_any", "flags", "at_least", "values",
     "env", "packages", "paths",
 }  # fmt: skip
-_DETECT = {"strong", "weak", "not_enough", "own_source"}
+_DETECT = {"strong", "weak", "not_enough", "own_source", "job_keys"}
 
 
 class SchemaError(ValueError):
@@ -120,6 +120,10 @@ class _Reader:
             config_calls=(
                 *_words(file, "config_calls", data.get("config_calls", [])),
                 *(base.config_calls if base else ()),
+            ),
+            parsers=(
+                *_words(file, "parsers", data.get("parsers", [])),
+                *(base.parsers if base and data["kind"] != "main" else ()),
             ),
             closed=bool(data.get("closed", False)),
         )
@@ -266,6 +270,7 @@ def _detection(file: str, data: object) -> Detection:
         weak=tuple(_signs(file, "weak", data.get("weak", ()))),
         not_enough=_words(file, "not_enough", data.get("not_enough", [])),
         own_source=_words(file, "own_source", data.get("own_source", [])),
+        job_keys=_words(file, "job_keys", data.get("job_keys", [])),
     )
 
 

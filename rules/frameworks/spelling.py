@@ -36,7 +36,7 @@ class Unwritable:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Spelling:
     """A name of a framework and the knob that it sets.
 

@@ -1,0 +1,231 @@
+"""The settings that Python code makes: keywords of calls, statements, fields, os.environ."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from pitstop.rules.finding import Location, Setting, Surface, Unknown, Value
+from pitstop.rules.frameworks import Framework
+from pitstop.rules.frameworks.spelling import PRESENT, Spelling, plain_name
+from pitstop.rules.job_settings import Rank, Written
+from pitstop.rules.job_words import FlagUse
+from pitstop.rules.pysource import Argument, Call, Option, PyModule
+
+_MAX_NESTING = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """The flags that reach a program: `given` by plain name; `more` when others may follow that
+    cannot be seen; `known` is False when the program is started by nobody we know."""
+
+    given: Mapping[str, FlagUse] = field(default_factory=dict)
+    more: bool = False
+
+
+def from_module(framework: Framework, module: PyModule, line: CommandLine) -> Iterator[Written]:
+    """Everything in a module that a framework understands, in the order of the text."""
+    for call in module.calls:
+        rows = framework.called(call.name)
+        if rows and not module.in_eval_scope(call.node):
+            yield from _from_call(rows, call, line)
+    yield from _from_assignments(framework, module)
+    yield from _from_fields(framework, module, line)
+
+
+def anchored_defaults(framework: Framework, module: PyModule) -> Iterator[Setting]:
+    """What calls do that leave a keyword out, each at its call: one loader without workers is
+    one default. Unknown where `**` may pass the keyword."""
+    for call in module.calls:
+        rows = [row for row in framework.called(call.name) if row.has_default]
+        if not rows or module.in_eval_scope(call.node):
+            continue
+        for row in rows:
+            if row.knob and call.argument(row.name, row.position) is None:
+                value: Value = Unknown("** may pass it") if call.open_ended else row.default
+                yield Setting(
+                    row.knob, value, Surface.DEFAULT, row.name, framework.name,
+                    name_at=call.location, condition=condition_of(module, call.node),
+                    note=module.note(call.location.line),
+                )  # fmt: skip
+
+
+def config_calls(framework: Framework, module: PyModule) -> Iterator[Call]:
+    """The calls that make the framework's own configuration object."""
+    for call in module.calls:
+        if any(fnmatchcase(call.name, pattern) for pattern in framework.config_calls):
+            yield call
+
+
+# --- calls -----------------------------------------------------------------------------------
+
+
+def _from_call(rows: Iterable[Spelling], call: Call, line: CommandLine) -> Iterator[Written]:
+    by_name: dict[str, list[Spelling]] = {}
+    for row in rows:
+        if Surface.KEYWORD in row.surfaces or row.name == PRESENT:
+            by_name.setdefault(row.name, []).append(row)
+    condition = condition_of(call.module, call.node)
+    for name, named in by_name.items():
+        own = [row for row in named if row.framework == named[0].framework]
+        if name == PRESENT:
+            yield _present(tuple(own), call, condition)
+            continue
+        argument = _argument(call, name, own[0].position)
+        if argument is not None:
+            yield from _from_argument(tuple(own), name, argument, call.module, line, condition)
+
+
+def _present(rows: tuple[Spelling, ...], call: Call, condition: str | None) -> Written:
+    at = call.location
+    raw = call.module.raw(call.node)
+    note = call.module.note(at.line)
+    return Written(
+        rows, call.name, True, Rank.CODE, Surface.STATEMENT, raw, at, at, note, condition,
+        single=False,
+    )  # fmt: skip
+
+
+def _argument(call: Call, name: str, position: int | None) -> Argument | None:
+    """An argument by its name; a dotted name reaches into dictionaries given as a value."""
+    first, *inner = name.split(".")[:_MAX_NESTING]
+    found = call.argument(first, position)
+    for key in inner:
+        if found is None:
+            return None
+        found = next((a for a in found.nested if a.name == key), None)
+    return found
+
+
+def _from_argument(
+    rows: tuple[Spelling, ...],
+    name: str,
+    argument: Argument,
+    module: PyModule,
+    line: CommandLine,
+    condition: str | None,
+) -> Iterator[Written]:
+    note = module.note((argument.name_at or argument.used_at).line)
+    if argument.origin in ("option", "field") and argument.key and _direct(argument, module):
+        yield from _from_option(rows, argument, module, line, note, condition)
+        return
+    yield Written(
+        rows, name, argument.value, Rank.CODE, Surface.KEYWORD, argument.raw, argument.value_at,
+        argument.name_at or argument.used_at, note, condition, single=False,
+    )  # fmt: skip
+
+
+def _direct(argument: Argument, module: PyModule) -> bool:
+    """True when the option reaches the call as it is: `args.workers`, not `args.workers * 2`."""
+    span = argument.used_at.span
+    used = module.file.text[span.start : span.end]
+    return used == argument.key or used.endswith(f".{argument.key}")
+
+
+def _from_option(
+    rows: tuple[Spelling, ...],
+    argument: Argument,
+    module: PyModule,
+    line: CommandLine,
+    note: str | None,
+    condition: str | None,
+) -> Iterator[Written]:
+    """An option's default, and above it the flag that the command line gives."""
+    key = argument.key or ""
+    option = next((o for o in module.options if o.name == key), None)
+    names = [plain_name(flag) for flag in option.flags] if option else []
+    use = next((line.given[n] for n in (*names, plain_name(key)) if n in line.given), None)
+    if use is not None:
+        value = _passed(use, option)
+        at = use.words[0].location if use.words else None
+        yield Written(
+            rows, use.spelled, value, Rank.FLAG, Surface.FLAG, use.words[0].text if at else "",
+            at, use.name_at, use.note, use.condition, single=False,
+        )  # fmt: skip
+    value = argument.value
+    if line.more and use is None:
+        value = Unknown(f"the command line may pass --{key}")
+    name_at = option.name_at if option else argument.name_at
+    yield Written(
+        rows, key, value, Rank.PY_DEFAULT, Surface.PY_DEFAULT, argument.raw, argument.value_at,
+        name_at or argument.used_at, note, condition, single=False,
+    )  # fmt: skip
+
+
+def _passed(use: FlagUse, option: Option | None) -> Value:
+    """What argparse makes of a flag by its action."""
+    action = option.action if option else "store"
+    if action == "store_true":
+        return True
+    if action == "store_false":
+        return False
+    if "BooleanOptionalAction" in action and not use.words:
+        return not use.name.startswith("no_")
+    return use.first()
+
+
+# --- statements ------------------------------------------------------------------------------
+
+
+def _from_assignments(framework: Framework, module: PyModule) -> Iterator[Written]:
+    for one in module.assignments:
+        if one.target == "os.environ" and one.key:
+            rows, rank, surface = framework.named(one.key, Surface.ENV), Rank.CODE_ENV, Surface.ENV
+            rank = Rank.CODE if one.weak else rank
+            name = one.key
+        else:
+            rows = framework.stated(one.target) if one.key is None else ()
+            rank, surface, name = Rank.CODE, Surface.STATEMENT, one.target
+        if rows:
+            condition = condition_of(module, one.node)
+            yield Written(
+                rows, name, one.value, rank, surface, one.raw, one.value_at, one.location,
+                module.note(one.location.line), condition, single=False,
+            )  # fmt: skip
+
+
+def _from_fields(framework: Framework, module: PyModule, line: CommandLine) -> Iterator[Written]:
+    """Fields of a dataclass that extends the framework's own arguments: new defaults."""
+    for one in module.fields:
+        extends = any(
+            fnmatchcase(base, pattern) for base in one.bases for pattern in framework.config_calls
+        )
+        rows = framework.named(one.name, Surface.KEYWORD) if extends else ()
+        if rows:
+            doubt = Unknown(f"the command line may pass --{one.name}")
+            yield Written(
+                rows, one.name, doubt if line.more else one.value, Rank.PY_DEFAULT,
+                Surface.PY_DEFAULT, one.raw, one.value_at, one.name_at,
+                module.note(one.location.line), single=False,
+            )  # fmt: skip
+
+
+# --- conditions ------------------------------------------------------------------------------
+
+
+def condition_of(module: PyModule, node: ast.AST) -> str | None:
+    """The tests of the `if`s around a node, inside its function, joined by `and`; an else branch
+    as `not (...)`. `if __name__ == "__main__"` is none."""
+    found: list[str] = []
+    child: ast.AST = node
+    parent = module.parents.get(node)
+    while parent is not None and not isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(parent, ast.If) and child is not parent.test:
+            test = module.raw(parent.test)
+            if "__name__" not in test:
+                found.append(test if child in parent.body else f"not ({test})")
+        child, parent = parent, module.parents.get(parent)
+    return " and ".join(reversed(found)) or None
+
+
+def where_trained(module: PyModule) -> Location | None:
+    """The first training loop or trainer call: the line to show for a module as a whole."""
+    for loop in module.train_loops:
+        return loop.location
+    for call in module.calls:
+        if call.name.endswith((".train", ".fit", "Trainer")):
+            return call.location
+    return None

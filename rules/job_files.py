@@ -1,0 +1,123 @@
+"""The config files of a job: positional ones, those named by flags, keys and keywords, and those
+that the launching script writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pitstop.rules.configs import ConfigFile, read_config
+from pitstop.rules.detection import config_framework
+from pitstop.rules.finding import Location
+from pitstop.rules.frameworks import Framework, frameworks
+from pitstop.rules.job import Word
+from pitstop.rules.job_settings import Written, from_config
+from pitstop.rules.job_start import Start
+from pitstop.rules.job_words import FlagUse
+from pitstop.rules.shell import Heredoc
+from pitstop.rules.sources import CONFIG_SUFFIXES, Sources, folder_of
+from pitstop.rules.tree import SourceFile, UnreadableError, normalise
+
+MAX_CONFIGS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class NamedConfig:
+    """A config file of a job and the framework in whose words it is written; its keys belong
+    below `prefix`."""
+
+    config: ConfigFile
+    framework: Framework
+    prefix: str = ""
+
+
+def named_configs(
+    sources: Sources,
+    start: Start,
+    positional: Iterable[Word],
+    uses: Iterable[FlagUse],
+    folders: tuple[str, ...],
+) -> Iterator[NamedConfig]:
+    """The files on a command line that are configs by their own keys, in the order given; a
+    config that starts a job by itself is the first."""
+    texts = [start.config] if start.config else []
+    texts += [word.text for word in positional if word.known]
+    texts += [word.text for use in uses for word in use.words if word.known]
+    seen: set[str] = set()
+    for text in texts:
+        if not text.lower().endswith(CONFIG_SUFFIXES):
+            continue
+        config = read_named(sources, start, text, folders)
+        framework = config_framework(config) if config else None
+        if config and framework and config.path not in seen and len(seen) < MAX_CONFIGS:
+            seen.add(config.path)
+            yield NamedConfig(config, framework)
+
+
+def follow(
+    written: Iterable[Written],
+    already: Iterable[NamedConfig],
+    start: Start,
+    sources: Sources,
+    folders: tuple[str, ...],
+) -> Iterator[NamedConfig]:
+    """The files that settings name (`deepspeed: ds.json`), and what those name in turn. A path
+    is looked up in the command's folder, the folder of the file that names it, and the root."""
+    queue = list(written)
+    for named in already:
+        queue += from_config(named.framework, named.config, named.prefix)
+    seen = {named.config.path for named in already}
+    while queue and len(seen) < MAX_CONFIGS:
+        one = queue.pop(0)
+        row = next((row for row in one.rows if row.file), None)
+        if row is None or row.file is None or not isinstance(one.value, str):
+            continue
+        at = one.name_at or one.value_at
+        near = (folder_of(at.path),) if at else ()
+        config = read_named(sources, start, one.value, (*folders, *near))
+        if config is None or config.path in seen:
+            continue
+        seen.add(config.path)
+        found = NamedConfig(config, frameworks()[row.file])
+        yield found
+        queue += from_config(found.framework, found.config)
+
+
+def read_named(
+    sources: Sources, start: Start, text: str, folders: tuple[str, ...]
+) -> ConfigFile | None:
+    """A config file by its path as written: one that the script itself writes comes before one
+    in the tree."""
+    written = _heredoc(start.heredocs, text, folders)
+    if written is not None:
+        return _read_heredoc(written)
+    path = sources.resolve(text, *folders)
+    return sources.config(path) if path and path.lower().endswith(CONFIG_SUFFIXES) else None
+
+
+def _heredoc(heredocs: Iterable[Heredoc], text: str, folders: tuple[str, ...]) -> Heredoc | None:
+    wanted = {normalise(f"{folder}/{text}" if folder else text) for folder in folders} | {text}
+    found = None
+    for heredoc in heredocs:
+        if heredoc.target in wanted:
+            found = heredoc
+    return found
+
+
+def _read_heredoc(heredoc: Heredoc) -> ConfigFile | None:
+    """A file that exists only once the script has run, read from the script's text. Its places
+    are those of the whole heredoc, so that no edit is offered inside it."""
+    suffix = heredoc.target.rpartition(".")[2]
+    if f".{suffix}" not in CONFIG_SUFFIXES:
+        return None
+    try:
+        return read_config(SourceFile(f"{heredoc.location.path}.{suffix}", heredoc.text))
+    except UnreadableError:
+        return None
+
+
+def config_location(config: ConfigFile) -> Location | None:
+    """The first key of a file: the place to show for the file as a whole."""
+    for entry in config.entries:
+        return entry.key_at or entry.value_at
+    return None

@@ -1,0 +1,350 @@
+"""Training jobs: every run that a repository describes, resolved to settings with provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from pitstop.rules.detection import Evidence, recognise
+from pitstop.rules.finding import Location, Setting, Unknown, Unread
+from pitstop.rules.frameworks import Framework, frameworks
+from pitstop.rules.hardware import hardware_of
+from pitstop.rules.job import FrameworkUse, HardwareFacts, TrainingJob
+from pitstop.rules.job_code import (
+    CommandLine,
+    anchored_defaults,
+    config_calls,
+    from_module,
+    where_trained,
+)
+from pitstop.rules.job_files import NamedConfig, config_location, follow, named_configs
+from pitstop.rules.job_modules import does_something_else, entry_path, program_modules
+from pitstop.rules.job_parallel import with_parallelism
+from pitstop.rules.job_settings import (
+    Written,
+    default_settings,
+    from_config,
+    from_env,
+    from_flags,
+    settle,
+)
+from pitstop.rules.job_start import Start
+from pitstop.rules.job_words import FlagUse, flag_uses
+from pitstop.rules.models import model_of
+from pitstop.rules.pysource import PyModule
+from pitstop.rules.scope import Scope
+from pitstop.rules.sources import Sources, folder_of
+from pitstop.rules.versions import Versions
+
+NEVER_TRAINS = ("api", "chat", "export", "webchat", "webui", "env", "version", "eval", "help")
+"""Subcommands of LLaMA-Factory and ms-swift that start something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A start with what it runs and reads, before its settings are known."""
+
+    start: Start
+    entry: str | None
+    modules: tuple[PyModule, ...]
+    configs: tuple[NamedConfig, ...]
+    uses: tuple[FlagUse, ...]
+    launcher_uses: tuple[FlagUse, ...]
+    more: bool
+    folders: tuple[str, ...]
+
+    @property
+    def line(self) -> CommandLine:
+        """The flags that reach the program."""
+        return CommandLine({use.name: use for use in self.uses}, self.more)
+
+
+def resolve(
+    start: Start,
+    sources: Sources,
+    scope: Scope,
+    versions: Versions,
+    hardware: HardwareFacts | None = None,
+) -> TrainingJob | None:
+    """The job that begins at a start, or None when it is none: a program that does not train,
+    an export, a set-up command."""
+    draft = _draft(start, sources, scope)
+    evidence = Evidence(
+        start.launch,
+        draft.modules,
+        tuple(c.config for c in draft.configs),
+        {use.name: str(use.first()) for use in (*draft.uses, *draft.launcher_uses)},
+        versions,
+        sources.paths,
+    )
+    uses = recognise(evidence)
+    purpose = _purpose(draft, uses)
+    if purpose is None:
+        return None
+    return _job(draft, uses, purpose, sources, versions, hardware)
+
+
+# --- what a start runs and reads --------------------------------------------------------------
+
+
+def _draft(start: Start, sources: Sources, scope: Scope) -> Draft:
+    launch = start.launch
+    script = folder_of(launch.location.path) if launch else ""
+    folders = tuple(dict.fromkeys((launch.cwd if launch else "", script, "")))
+    entry = start.entry or (entry_path(sources, launch.entry, *folders) if launch else None)
+    modules = program_modules(sources, entry, scope) if entry and scope.audits_code(entry) else ()
+    uses, positional, more = flag_uses(launch.args) if launch else ((), (), False)
+    launcher_uses = flag_uses(launch.launcher_args)[0] if launch else ()
+    configs = tuple(named_configs(sources, start, positional, uses, folders))
+    return Draft(start, entry, modules, configs, uses, launcher_uses, more, folders)
+
+
+def _purpose(draft: Draft, uses: tuple[FrameworkUse, ...]) -> str | None:
+    """ "train", "serve", or None for what is no job of ours."""
+    if not uses:
+        return None
+    leader = frameworks()[uses[0].name]
+    if leader.kind == "engine":
+        return "serve"
+    launch = draft.start.launch
+    if launch and launch.args and launch.args[0].text in NEVER_TRAINS:
+        return None
+    if leader.name in ("pytorch", "hf_trainer") and draft.entry is not None:
+        trains = any(module.trains for module in draft.modules)
+        other = does_something_else(draft.entry) and not (draft.modules and draft.modules[0].trains)
+        return "train" if trains and not other else None
+    if leader.detection.job_keys and not _says_that_it_trains(draft, leader):
+        return None
+    return "train" if leader.kind == "main" and leader.name != "pytorch" else None
+
+
+def _says_that_it_trains(draft: Draft, leader: Framework) -> bool:
+    """False only when everything that could say `do_train: true` was read and does not."""
+    given = draft.line.given
+    for key in leader.detection.job_keys:
+        value: object = None
+        for named in draft.configs:
+            entry = named.config.get(*key.split("."))
+            value = entry.value if entry else value
+        if key in given:
+            value = str(given[key].first()).lower() not in ("false", "0", "no")
+        readable = bool(draft.configs) or bool(draft.uses)
+        if readable and not draft.more and value in (None, False):
+            return False
+    return True
+
+
+# --- settings ---------------------------------------------------------------------------------
+
+
+def decoders(uses: Iterable[FrameworkUse]) -> tuple[Framework, ...]:
+    """The frameworks whose names count in a job: a dialect replaces what it extends, and plain
+    PyTorch, whose environment variables hold everywhere, comes last."""
+    named = [frameworks()[use.name] for use in uses]
+    replaced = {f.part_of for f in named if f.part_of}
+    dialects = [f for f in named if f.part_of]
+    others = [f for f in named if not f.part_of and f.name not in replaced]
+    found = dict.fromkeys((*dialects, *others))
+    found.pop(frameworks()["pytorch"], None)
+    return (*found, frameworks()["pytorch"])
+
+
+def _job(
+    draft: Draft,
+    uses: tuple[FrameworkUse, ...],
+    purpose: str,
+    sources: Sources,
+    versions: Versions,
+    hardware: HardwareFacts | None,
+) -> TrainingJob:
+    launch = draft.start.launch
+    speakers = decoders(uses)
+    written = tuple(_written(draft, speakers))
+    followed = tuple(follow(written, draft.configs, draft.start, sources, draft.folders))
+    configs = (*draft.configs, *followed)
+    uses = _with_helpers(uses, followed, versions)
+    speakers = decoders(uses)
+    written += tuple(w for c in followed for w in from_config(c.framework, c.config, c.prefix))
+    settled = _with_defaults(settle(written), draft, speakers, versions)
+    settings, launch = with_parallelism(settled, launch, configs, speakers)
+    entry = draft.entry
+    paths = dict.fromkeys(c.config.path for c in configs)
+    machine = hardware_of(launch, draft.start.script, settings)
+    return TrainingJob(
+        id=_identity(draft),
+        title=_title(draft, uses),
+        purpose=purpose,
+        frameworks=uses,
+        settings=settings,
+        launch=launch,
+        entry=entry,
+        configs=tuple(paths),
+        files=frozenset(_files(draft, paths)),
+        model=model_of(settings, sources, draft.folders),
+        hardware=_merged(hardware, machine),
+        location=_location(draft),
+        unread=tuple(_unread(draft, settings)),
+    )
+
+
+def _written(draft: Draft, speakers: tuple[Framework, ...]) -> Iterator[Written]:
+    launch = draft.start.launch
+    for framework in speakers:
+        if _takes_flags(framework, draft):
+            yield from from_flags(framework, draft.uses)
+        if framework.name == "accelerate":
+            yield from from_flags(framework, draft.launcher_uses)
+        if launch is not None:
+            yield from from_env(framework, launch.env)
+        for module in draft.modules:
+            yield from from_module(framework, module, draft.line)
+    for named in draft.configs:
+        framework = _reader(named, speakers)
+        yield from from_config(framework, named.config, named.prefix)
+
+
+def _reader(named: NamedConfig, speakers: tuple[Framework, ...]) -> Framework:
+    """The dialect in which a job reads a file that its own framework's kin recognised."""
+    for framework in speakers:
+        if named.framework.name in (framework.extends, framework.part_of):
+            return framework
+    return named.framework
+
+
+def _takes_flags(framework: Framework, draft: Draft) -> bool:
+    """Whether the framework itself parses the program's command line."""
+    if framework.name == "accelerate":
+        return False
+    if not framework.parsers or draft.entry is None:
+        return True
+    return any(
+        fnmatchcase(call.name, pattern)
+        for module in draft.modules
+        for call in module.calls
+        for pattern in framework.parsers
+    )
+
+
+def _with_helpers(
+    uses: tuple[FrameworkUse, ...], followed: Iterable[NamedConfig], versions: Versions
+) -> tuple[FrameworkUse, ...]:
+    """The uses, and a helper for each config file of its kind that the job reads."""
+    found = {use.name: use for use in uses}
+    for named in followed:
+        framework = named.framework
+        if framework.kind == "helper" and framework.name not in found:
+            pin = next((versions[p] for p in framework.packages if p in versions), "")
+            at = config_location(named.config)
+            found[framework.name] = FrameworkUse(
+                framework.name, pin, f"config {named.config.path}", at
+            )
+    return tuple(found.values())
+
+
+def _with_defaults(
+    settings: dict[str, tuple[Setting, ...]],
+    draft: Draft,
+    speakers: tuple[Framework, ...],
+    versions: Versions,
+) -> dict[str, tuple[Setting, ...]]:
+    """Settings with what each framework does by itself at their end: first what calls do that
+    leave a keyword out, then the defaults of the frameworks, of which the first has the say."""
+    found = dict(settings)
+    for framework in speakers:
+        for module in draft.modules:
+            for anchored in anchored_defaults(framework, module):
+                found[anchored.knob] = (*found.get(anchored.knob, ()), anchored)
+    done: set[str] = set()
+    for framework in speakers:
+        doubt, anchor = _doubt(framework, draft)
+        for default in default_settings(framework, versions, settings, doubt=doubt, anchor=anchor):
+            if default.knob not in done:
+                done.add(default.knob)
+                found[default.knob] = (*found.get(default.knob, ()), default)
+    return found
+
+
+def _doubt(framework: Framework, draft: Draft) -> tuple[Unknown | None, Location | None]:
+    """Why a framework's defaults may not hold, and the call at which they do."""
+    if draft.more:
+        return Unknown("the command line may pass more"), None
+    if framework.name == "pytorch":
+        seen = any(module.trains for module in draft.modules)
+        return (None if seen else Unknown("the program's code is not here")), None
+    if not framework.parsers or draft.configs or (draft.uses and _takes_flags(framework, draft)):
+        return None, None
+    calls = [c for module in draft.modules for c in config_calls(framework, module)]
+    if not calls or any(call.open_ended for call in calls):
+        return Unknown("its arguments come from somewhere that cannot be read"), None
+    return None, calls[0].location
+
+
+# --- what a job is called ---------------------------------------------------------------------
+
+
+def _identity(draft: Draft) -> str:
+    """A name that survives moved lines: the script, what it runs, and the config it is given."""
+    launch = draft.start.launch
+    own = draft.configs[0].config.path if draft.configs else None
+    if launch is None:
+        return own or draft.entry or "?"
+    where = launch.location.path
+    program = draft.entry or launch.entry or (launch.launchers[-1] if launch.launchers else "")
+    parts = [part for part in (where, program, own) if part]
+    return " > ".join(dict.fromkeys(parts))
+
+
+def _title(draft: Draft, uses: tuple[FrameworkUse, ...]) -> str:
+    title = frameworks()[uses[0].name].title if uses else "Training"
+    launch = draft.start.launch
+    own = draft.configs[0].config.path if draft.configs else None
+    what = own or draft.entry or (launch.entry if launch else None) or "?"
+    return f"{title}: {what}"
+
+
+def _location(draft: Draft) -> Location | None:
+    """The line to show for the job as a whole."""
+    if draft.start.config is not None or (draft.start.launch is None and draft.configs):
+        return config_location(draft.configs[0].config)
+    launch = draft.start.launch
+    if launch is not None:
+        return launch.entry_location or launch.location
+    for module in draft.modules:
+        found = where_trained(module)
+        if found is not None:
+            return found
+    return None
+
+
+def _files(draft: Draft, configs: Mapping[str, None]) -> Iterator[str]:
+    launch = draft.start.launch
+    if launch is not None:
+        yield launch.location.path
+        if draft.start.script is not None:
+            yield draft.start.script.path
+        yield from (word.location.path for word in launch.words)
+    if draft.entry is not None:
+        yield draft.entry
+    yield from (module.path for module in draft.modules)
+    yield from configs
+
+
+def _merged(given: HardwareFacts | None, found: HardwareFacts) -> HardwareFacts:
+    """What the user says of the machine before what the files say."""
+    if given is None:
+        return found
+    return replace(
+        given,
+        gpus_per_node=given.gpus_per_node or found.gpus_per_node,
+        nodes=given.nodes or found.nodes,
+    )
+
+
+def _unread(draft: Draft, settings: Mapping[str, tuple[Setting, ...]]) -> Iterator[Unread]:
+    """Flags whose value could not be resolved: the reader of a report wants to know."""
+    for knob, found in settings.items():
+        first = found[0]
+        if first.written and isinstance(first.value, Unknown) and first.where is not None:
+            at = first.where
+            yield Unread(at.path, f"{knob}: {first.value.why}", at.line)
