@@ -34,10 +34,6 @@ class Hunk:
         """True when all of these lines are shown here."""
         return self.lines.start <= first <= last < self.lines.stop
 
-    def adds(self, line: int) -> bool:
-        """True for a line that the change wrote."""
-        return any(line in part for part in self.added)
-
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
@@ -55,9 +51,15 @@ class FileDiff:
         """The hunk that shows all of these lines."""
         return next((h for h in self.hunks if h.holds(first, last or first)), None)
 
-    def adds(self, line: int) -> bool:
-        """True for a line that the change wrote."""
-        return any(hunk.adds(line) for hunk in self.hunks)
+    def first_added(self, lines: range) -> int | None:
+        """The first of these lines that the change wrote."""
+        parts = (_overlap(part, lines) for hunk in self.hunks for part in hunk.added)
+        return next((part.start for part in parts if part), None)
+
+    def first_shown(self, lines: range) -> int | None:
+        """The first of these lines that the diff shows."""
+        parts = (_overlap(hunk.lines, lines) for hunk in self.hunks)
+        return next((part.start for part in parts if part), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +175,7 @@ def _header_names(header: bytes) -> tuple[str, str]:
 
 
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
-_ESCAPED = {
-    b"a": b"\a",
-    b"b": b"\b",
-    b"f": b"\f",
-    b"n": b"\n",
-    b"r": b"\r",
-    b"t": b"\t",
-    b"v": b"\v",
-}
+_ESCAPED = {ord(letter): code for letter, code in zip("abfnrtv", b"\a\b\f\n\r\t\v", strict=True)}
 
 
 def _name(name: bytes) -> str:

@@ -12,18 +12,26 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from urllib.parse import quote
 
 JOINER = "\u2060"
 """WORD JOINER, which shows nothing: between the sign and the word it undoes an autolink.
 A backslash would not, since GitHub links mentions after Markdown has become HTML."""
 
-CODE_POINTS: Callable[[str], int] = len
+Measure = Callable[[str], int]
+
+CODE_POINTS: Measure = len
 """How GitHub counts comment and review bodies (github.com/dead-claudia/github-limits)."""
 
 
 def utf8_bytes(text: str) -> int:
     """How GitHub counts a check run's summary and a job's summary (github/docs#35252)."""
     return len(text.encode("utf-8", "surrogatepass"))
+
+
+def is_unicode(text: str) -> bool:
+    """False for text with undecodable bytes in it, which no JSON can carry."""
+    return not any(0xD800 <= ord(char) <= 0xDFFF for char in text)
 
 
 class Markdown(str):
@@ -137,9 +145,14 @@ def fenced(text: str, language: str = "") -> Markdown:
     return Markdown(f"{fence}{language}\n{body}{fence}\n")
 
 
-def link(label: Markdown, address: str) -> Markdown:
-    """A link whose address is ours (already percent-encoded)."""
-    return Markdown(f"[{label}]({address})")
+def address(url: str) -> Markdown:
+    """A link's address; what could end it or the link is percent-encoded."""
+    return Markdown(quote(url, safe=":/?#=&%@+,;~"))
+
+
+def link(label: Markdown, url: str) -> Markdown:
+    """A link with this label."""
+    return Markdown(f"[{label}]({address(url)})")
 
 
 def fit(
@@ -148,7 +161,7 @@ def fit(
     *,
     limit: int,
     cut_note: str,
-    measure: Callable[[str], int] = CODE_POINTS,
+    measure: Measure = CODE_POINTS,
 ) -> str:
     """As many whole sections from the front as fit before `tail`.
 
@@ -166,12 +179,12 @@ def fit(
             break
         kept.append(section)
     if not kept and sections:
-        kept.append(_shorten(sections[0], room + measure(sections[0]), measure))
+        kept.append(shorten(sections[0], room + measure(sections[0]), measure))
     return "".join(kept) + cut_note + tail
 
 
-def _shorten(text: str, room: int, measure: Callable[[str], int]) -> str:
-    """The longest front part that fits, found by halving."""
+def shorten(text: str, room: int, measure: Measure) -> str:
+    """The longest front part of a text that measures no more than `room`."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2

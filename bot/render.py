@@ -37,6 +37,7 @@ def _environment() -> jinja2.Environment:
         tag_text=markdown.tag_text,
         tag_code=markdown.tag_code,
         fenced=markdown.fenced,
+        address=markdown.address,
     )
     return environment
 

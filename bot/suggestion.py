@@ -11,14 +11,12 @@ import re
 from dataclasses import dataclass
 
 from pitstop.bot.diff import FileDiff
+from pitstop.bot.markdown import visible
 from pitstop.rules.tree import SourceFile
 from pitstop.transforms.patch import Patch, StaleEditError, apply_edits
 
 MAX_LINES = 20
 """A longer range is shown as a diff, which is easier to judge."""
-
-_UNCARRIED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
-"""Characters that do not survive a comment, or that nobody would see in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +105,12 @@ def _fits(change: _Change, old: list[str], new: list[str], diff: FileDiff) -> bo
     # not documented, and if it is empty it is no line at all.
     if change.stop >= len(old) or not any(part.strip() for part in change.text):
         return False
-    if any(_UNCARRIED.search(part) for part in change.text):
+    if not all(map(_plain, change.text)):
         return False
     return diff.hunk_at(change.start + 1, change.stop) is not None
+
+
+def _plain(line: str) -> bool:
+    """False when something in the line would be lost or unseen in a comment."""
+    shown = line.replace("\t", " ")
+    return visible(shown) == shown

@@ -1,0 +1,163 @@
+"""The one persistent comment of a pull request, and the same words for a job's summary. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pitstop.bot import markdown, render
+from pitstop.bot.changes import JobChange
+from pitstop.bot.markdown import Markdown
+from pitstop.bot.placement import Placed
+from pitstop.bot.pulls import Comment
+from pitstop.bot.report import Report
+from pitstop.bot.review import MAX_BODY, Review
+from pitstop.bot.views import FindingView, Links, place_link, view
+from pitstop.rules.finding import Severity
+from pitstop.rules.tree import RepoTree
+
+MAX_OLDER = 50
+MAX_UNREAD = 20
+MAX_JOBS = 20
+MAX_KNOBS = 12
+MAX_REVIEWED = 500
+"""Commits named in the hidden list; 500 take 20 KB of the 64 that a comment holds."""
+
+_MARK = "<!-- pitstop:summary -->"
+_REVIEWED = re.compile(r"<!-- pitstop:reviewed((?: [0-9a-f]{40,64})*) -->\s*\Z")
+_RUN = re.compile(r"/actions/runs/\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """A finding that the summary itself explains, under the heading of its audit."""
+
+    audit: str
+    first: bool
+    finding: FindingView
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Everything that a summary shows, whole; where it goes decides how much of it fits.
+
+    `sections` may be cut between, `tail` always stands at the end.
+    """
+
+    sections: tuple[str, ...]
+    tail: Markdown
+
+    def within(self, limit: int, measure: markdown.Measure = markdown.CODE_POINTS) -> str:
+        """The summary, shortened to a limit."""
+        return markdown.fit(self.sections, self.tail, limit=limit, cut_note=_CUT, measure=measure)
+
+
+_CUT = Markdown("\n*Shortened to the room there is; the report has everything.*\n\n")
+
+
+def summarise(
+    report: Report,
+    review: Review,
+    tree: RepoTree,
+    links: Links,
+    *,
+    run_url: str | None,
+    details: Sequence[Placed],
+    remarks: Sequence[str] = (),
+    changes: Sequence[JobChange] = (),
+) -> Summary:
+    """What the change does, what was found, and what could not be read.
+
+    `details` are the findings to explain here, `remarks` sentences about this very run.
+    """
+    short = links.sha[:7]
+    commit = markdown.link(markdown.code(short), links.commit)
+    common = {"commit": commit, "run_url": run_url or "", "remarks": remarks}
+    sections = render.sections(
+        "summary.md.j2",
+        verdict=verdict(report, review),
+        rows=[view(placed.reported, tree, links) for placed in review.findings],
+        details=tuple(_details(details, tree, links)),
+        changes=tuple(itertools.islice(_told(changes), MAX_JOBS)),
+        where=lambda location: place_link(location, links),
+        answered=review.answered,
+        older=[view(placed.reported, tree, links) for placed in review.older[:MAX_OLDER]],
+        older_count=len(review.older),
+        unread=report.unread[:MAX_UNREAD] if review.findings else (),
+        unread_count=len(report.unread),
+        skipped=report.skipped if review.findings else (),
+        **common,
+    )
+    return Summary(sections, render.render("footer.md.j2", quiet=not review.findings, **common))
+
+
+def verdict(report: Report, review: Review) -> str:
+    """The whole result in one sentence."""
+    parts = [
+        _plural(review.count(severity), noun)
+        for severity, noun in (
+            (Severity.CRITICAL, "critical finding"),
+            (Severity.WARNING, "warning"),
+            (Severity.INFO, "note"),
+        )
+        if review.count(severity)
+    ]
+    if parts:
+        return f"{', '.join(parts)} in this change"
+    if report.unread:
+        return f"Nothing found in this change; {_plural(len(report.unread), 'place')} not read"
+    return "Nothing found in this change"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _details(placed: Iterable[Placed], tree: RepoTree, links: Links) -> Iterator[Detail]:
+    """Grouped by audit, which is what a rule's id begins with."""
+    ordered = sorted(placed, key=lambda one: _audit(one.reported.finding.rule))
+    for audit, group in itertools.groupby(ordered, lambda one: _audit(one.reported.finding.rule)):
+        for number, one in enumerate(group):
+            yield Detail(audit, number == 0, view(one.reported, tree, links))
+
+
+def _audit(rule: str) -> str:
+    return rule.partition("-")[0]
+
+
+def _told(changes: Iterable[JobChange]) -> Iterator[JobChange]:
+    for change in changes:
+        knobs = change.knobs[:MAX_KNOBS]
+        yield JobChange(change.job, change.title, change.kind, knobs)
+
+
+def find_summary(comments: Iterable[Comment]) -> Comment | None:
+    """Our summary among a pull request's comments; only one that we wrote is believed."""
+    ours = (one for one in comments if one.ours and _MARK in one.body)
+    return min(ours, key=lambda one: one.id, default=None)
+
+
+def reviewed(body: str) -> tuple[str, ...]:
+    """The commits that a summary of ours names, the first reviewed first."""
+    found = _REVIEWED.search(body)
+    return tuple(found[1].split()) if found else ()
+
+
+def comment_body(summary: Summary, sha: str, before: str | None) -> str:
+    """The summary as a comment, with the hidden list of reviewed commits grown by this one."""
+    known = reviewed(before or "")
+    commits = known if sha in known else (*known, sha)
+    marks = f"{_MARK}\n<!-- pitstop:reviewed {' '.join(commits[-MAX_REVIEWED:])} -->"
+    whole = Summary(summary.sections, Markdown(f"{summary.tail}{marks}"))
+    return whole.within(MAX_BODY)
+
+
+def says_the_same(body: str, other: str) -> bool:
+    """True when two summaries differ in nothing but the run that they link to."""
+    return _settled(body) == _settled(other)
+
+
+def _settled(body: str) -> str:
+    return _RUN.sub("/actions/runs/0", body.replace("\r\n", "\n").strip())
