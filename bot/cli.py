@@ -16,7 +16,9 @@ from pathlib import Path
 
 from pitstop.rules.finding import UserError
 
-OK, FOUND, USAGE, BUG, INTERRUPTED = 0, 1, 2, 3, 130
+FORMATS = ("text", "md", "json", "sarif")
+
+OK, USAGE, BUG, INTERRUPTED = 0, 2, 3, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,8 +74,9 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_audit(commands.add_parser("audit", parents=[common], help="judge a repository"))
     _add_rules(commands.add_parser("rules", parents=[common], help="list rules, or explain one"))
-    _add_config(commands.add_parser("config", parents=[common], help="check a configuration"))
+    _add_config(commands.add_parser("config", help="check a configuration"), common)
     action = commands.add_parser("action", parents=[common], help="run as a GitHub Action")
+    action.description = "What the GitHub Action runs; everything comes from the environment."
     action.set_defaults(command=_action)
     return root
 
@@ -85,7 +88,7 @@ def _add_audit(audit: argparse.ArgumentParser) -> None:
     add("path", type=Path, metavar="PATH", help="folder of the repository")
     add("--base", metavar="REV", help="show only what the change since REV brought in")
     add("--launch", metavar="CMD", help="audit the job that this command starts")
-    add("--format", choices=("text", "md", "json", "sarif"), default="text")
+    add("--format", choices=FORMATS, default="text", help="of the report")
     add("--output", type=Path, metavar="FILE", help="write the report there")
     add("--select", action="append", default=[], metavar="ID,...", help="only these rules")
     add("--ignore", action="append", default=[], metavar="ID,...", help="not these rules")
@@ -93,8 +96,8 @@ def _add_audit(audit: argparse.ArgumentParser) -> None:
     add("--goal", choices=("balanced", "throughput", "memory"), help="what advice is for")
     add("--fix", choices=("safe",), help="apply the fixes that change no numbers")
     add("--gpu", metavar="NAME", help="GPU model, where the jobs do not say: H100, A100-80")
-    add("--gpus-per-node", type=_count, metavar="N")
-    add("--nodes", type=_count, metavar="N")
+    add("--gpus-per-node", type=_count, metavar="N", help="GPUs in each node")
+    add("--nodes", type=_count, metavar="N", help="number of nodes")
     add("--config", type=Path, metavar="FILE", help="instead of .github/pitstop.yml")
 
 
@@ -108,15 +111,19 @@ def _add_rules(rules: argparse.ArgumentParser) -> None:
     rules.description = "Lists all rules, or explains one with its reasons, examples and sources."
     rules.set_defaults(command=_rules)
     rules.add_argument("rule", nargs="?", metavar="ID", help="a rule's id or name")
-    rules.add_argument("--format", choices=("text", "md", "json"), default="text")
+    rules.add_argument("--format", choices=FORMATS[:3], default="text", help="of the output")
 
 
-def _add_config(config: argparse.ArgumentParser) -> None:
-    check = config.add_subparsers(title="commands", required=True, metavar="COMMAND").add_parser(
-        "check", help="say whether the configuration is valid"
+def _add_config(config: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:
+    commands = config.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    check = commands.add_parser(
+        "check", parents=[common], help="say whether the configuration is valid"
     )
+    check.description = "Says whether the configuration is valid, or the line of every fault."
     check.set_defaults(command=_config_check)
-    check.add_argument("file", nargs="?", type=Path, metavar="FILE")
+    check.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="instead of .github/pitstop.yml"
+    )
 
 
 def _audit(options: argparse.Namespace) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import typing
 from collections.abc import Iterator
 from pathlib import Path
 
 from pitstop.bot import cli, rule_pages
-from pitstop.bot.config import Config, config_schema
+from pitstop.bot.config import config_schema
 from pitstop.bot.report import report_schema
 from pitstop.bot.settings import INPUTS, OUTPUTS
 from pitstop.rules import engine
@@ -67,20 +66,37 @@ def _rows(schema: dict[str, typing.Any], prefix: str) -> Iterator[str]:
 
 
 def commands() -> str:
-    """The help text of every command."""
-    os.environ["COLUMNS"] = "90"
-    return "\n".join(
-        f"### `{parser.prog}`\n\n```text\n{parser.format_help()}```\n"
-        for parser in _parsers(cli.parser())
-    )
+    """A table of the options of every command."""
+    return "\n".join("\n".join(_command(parser)) for parser in _parsers(cli.parser()))
+
+
+def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
+    actions = [a for a in parser._actions if not isinstance(a, argparse._SubParsersAction)]
+    words = [str(action.metavar) for action in actions if not action.option_strings]
+    yield f"### `{' '.join([parser.prog, *words])}`\n"
+    if parser.description:
+        yield f"{parser.description}\n"
+    yield "| option | meaning |\n| --- | --- |"
+    for action in actions:
+        name = action.option_strings[-1] if action.option_strings else str(action.metavar)
+        shown = (
+            f"`{name} {action.metavar}`"
+            if action.option_strings and action.metavar
+            else f"`{name}`"
+        )
+        choices = ", ".join(f"`{choice}`" for choice in action.choices or ())
+        yield f"| {shown} | {action.help}{f' ({choices})' if choices else ''} |"
+    yield ""
 
 
 def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for child in action.choices.values():
-                yield from _parsers(child)
+    """The commands that do something, depth first."""
+    groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    for group in groups:
+        for child in group.choices.values():
+            yield from _parsers(child)
+    if not groups:
+        yield parser
 
 
 def inputs() -> str:

@@ -1,0 +1,324 @@
+"""The action's image, built by a real engine and run as GitHub's runner runs it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import docker
+import pytest
+from docker.models.images import Image
+from ruamel.yaml import YAML
+
+from demo.forge import Forge
+from demo.handles import ForgePull
+
+ROOT = Path(__file__).parents[2]
+RUNNER = 1001
+"""The user that GitHub's hosted machines run jobs as."""
+
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker"), pytest.mark.timeout(600)]
+
+TRAIN = """\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments, HfArgumentParser
+
+def main(dataset):
+    (args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B")
+    Trainer(model=model, args=args, train_dataset=dataset).train()
+
+main(None)
+"""
+GOOD = (
+    "torchrun --nproc_per_node 8 train.py --output_dir out --bf16 True \\\n  {}--save_steps 500\n"
+)
+SLOW = "--dataloader_num_workers 0 --dataloader_pin_memory False "
+
+
+@pytest.fixture
+def forge() -> Iterator[Forge]:
+    with Forge() as running:
+        yield running
+
+
+def slower_pull(forge: Forge) -> ForgePull:
+    """A pull request that makes a training job slower."""
+    repo = forge.create_repo(
+        {"train.py": TRAIN, "run.sh": GOOD.format("--dataloader_num_workers 4 ")}
+    )
+    return repo.open_pull({"run.sh": GOOD.format(SLOW)})
+
+
+@dataclass
+class Job:
+    """One job's folders on a runner's disk, and what the runner tells a container about them."""
+
+    folder: Path
+    owner: int = RUNNER
+    event: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("workspace", "home", "workflow", "file_commands", "runner_temp"):
+            (self.folder / name).mkdir(parents=True)
+        (self.folder / "workflow" / "event.json").write_text(json.dumps(self.event))
+        for name in ("set_output_1", "step_summary_1", "set_env_1", "add_path_1", "save_state_1"):
+            (self.folder / "file_commands" / name).touch()
+        subprocess.run(["chown", "-R", f"{self.owner}:{self.owner}", self.folder], check=True)
+
+    @property
+    def mounts(self) -> list[str]:
+        """The runner's own, at the places where every Docker action finds them."""
+        return [f"{path}:/github/{path.name}" for path in sorted(self.folder.iterdir())]
+
+    def environment(self, forge: Forge, token: str, **inputs: str) -> dict[str, str]:
+        """What the runner puts into a Docker action's environment, as far as it matters."""
+        return {
+            "CI": "true",
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_API_URL": forge.api,
+            "GITHUB_GRAPHQL_URL": forge.graphql,
+            "GITHUB_SERVER_URL": forge.url,
+            "GITHUB_REPOSITORY": "octocat/train",
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_EVENT_PATH": "/github/workflow/event.json",
+            "GITHUB_OUTPUT": "/github/file_commands/set_output_1",
+            "GITHUB_STEP_SUMMARY": "/github/file_commands/step_summary_1",
+            "GITHUB_ENV": "/github/file_commands/set_env_1",
+            "GITHUB_PATH": "/github/file_commands/add_path_1",
+            "GITHUB_STATE": "/github/file_commands/save_state_1",
+            "GITHUB_RUN_ID": "1",
+            "GITHUB_WORKSPACE": "/github/workspace",
+            "HOME": "/github/home",
+            "RUNNER_OS": "Linux",
+            "RUNNER_TEMP": "/github/runner_temp",
+            "INPUT_GITHUB-TOKEN": token,
+        } | {f"INPUT_{name}": value for name, value in inputs.items()}
+
+    def told(self, name: str) -> str:
+        """What the action wrote for the runner."""
+        return (self.folder / "file_commands" / f"{name}_1").read_text()
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    log: str
+
+
+def run(
+    engine: docker.DockerClient, image: Image, job: Job, environment: Mapping[str, str]
+) -> Ended:
+    """Run the image with nothing but what the runner gives (and the host's network, where the
+    forge listens)."""
+    container = engine.containers.run(
+        image,
+        detach=True,
+        environment=dict(environment),
+        volumes=job.mounts,
+        working_dir="/github/workspace",
+        network_mode="host",
+    )
+    try:
+        code = container.wait(timeout=300)["StatusCode"]
+        return Ended(code, container.logs().decode())
+    finally:
+        container.remove(force=True)
+
+
+def shell(engine: docker.DockerClient, image: Image, command: str) -> str:
+    output = engine.containers.run(
+        image, ["-c", command], entrypoint="sh", remove=True, network_mode="none"
+    )
+    return bytes(output).decode()
+
+
+def test_image_holds_no_compiler_and_no_build_tools(
+    engine: docker.DockerClient, image: Image
+) -> None:
+    names = "cc gcc g++ clang ld as make cmake rustc cargo setuptools"
+    found = shell(engine, image, f"for n in {names}; do command -v $n; done; true")
+    assert found == ""
+    assert shell(engine, image, "ls /opt/pitstop | grep -ci setuptools || true") == "0\n"
+
+
+def test_image_adds_little_to_its_base(engine: docker.DockerClient, image: Image) -> None:
+    base = engine.images.get("python:3.11-slim")
+    assert image.attrs["Size"] - base.attrs["Size"] < 150_000_000
+
+
+def test_image_says_under_which_licence_it_is(engine: docker.DockerClient, image: Image) -> None:
+    assert image.labels["org.opencontainers.image.licenses"] == "GPL-3.0-or-later"
+    text = shell(engine, image, "head -n 2 /opt/pitstop/LICENSE")
+    assert "GNU GENERAL PUBLIC LICENSE" in text
+
+
+def test_image_holds_what_the_lock_says(engine: docker.DockerClient, image: Image) -> None:
+    listing = "python3 -m pip list --format json --path /opt/pitstop"
+    installed = json.loads(shell(engine, image, listing))
+    names = {item["name"].lower().replace("_", "-").replace(".", "-") for item in installed}
+    lock = (ROOT / "requirements" / "image.txt").read_text()
+    pinned = re.findall(r"^([a-z0-9-]+)==[^;\n]*\\$", lock, flags=re.MULTILINE)
+    assert set(pinned) <= names
+    assert "pitstop" in names
+
+
+def test_review_as_the_runner_runs_it(
+    engine: docker.DockerClient, image: Image, forge: Forge, tmp_path: Path
+) -> None:
+    pull = slower_pull(forge)
+    job = Job(tmp_path / "job", event=pull.event())
+    environment = job.environment(forge, forge.token)
+    ended = run(engine, image, job, environment)
+    assert ended.code == 0, ended.log
+    assert [comment["path"] for comment in pull.review_comments()]
+    assert len(pull.comments()) == 1
+    assert [check["conclusion"] for check in pull.checks()] == ["neutral"]
+    assert re.search(r"^findings<<|^findings=", job.told("set_output"), re.MULTILINE)
+    assert "Pitstop" in job.told("step_summary")
+    assert forge.token not in ended.log
+    written = [p for p in (job.folder / "workspace").rglob("*") if p.name == "report.json"]
+    assert written
+    assert {path.stat().st_uid for path in (job.folder / "workspace").rglob("*")} == {RUNNER}
+    again = run(engine, image, job, environment)
+    assert again.code == 0, again.log
+    assert len(pull.comments()) == 1
+    assert len(pull.reviews()) == 1
+
+
+def test_checkout_of_a_stranger_is_never_imported(
+    engine: docker.DockerClient, image: Image, forge: Forge, tmp_path: Path
+) -> None:
+    """The workspace may hold a pull request's code with modules named like ours and Python's."""
+    pull = slower_pull(forge)
+    job = Job(tmp_path / "job", event=pull.event())
+    trap = "import os; os.write(2, b'TRAPPED'); raise SystemExit(99)\n"
+    for name in ("json.py", "pitstop.py", "argparse.py", "sitecustomize.py", "jinja2/__init__.py"):
+        (job.folder / "workspace" / name).parent.mkdir(exist_ok=True)
+        (job.folder / "workspace" / name).write_text(trap)
+    ended = run(engine, image, job, job.environment(forge, forge.token))
+    assert (ended.code, "TRAPPED" in ended.log) == (0, False), ended.log
+
+
+def test_root_stays_root_only_where_root_owns_the_workspace(
+    engine: docker.DockerClient, image: Image, forge: Forge, tmp_path: Path
+) -> None:
+    pull = slower_pull(forge)
+    job = Job(tmp_path / "job", owner=0, event=pull.event())
+    ended = run(engine, image, job, job.environment(forge, forge.token))
+    assert ended.code == 0, ended.log
+    assert {path.stat().st_uid for path in (job.folder / "workspace").rglob("*")} == {0}
+
+
+def test_missing_token_is_one_sentence_and_exit_code_2(
+    engine: docker.DockerClient, image: Image, forge: Forge, tmp_path: Path
+) -> None:
+    job = Job(tmp_path / "job")
+    ended = run(engine, image, job, job.environment(forge, ""))
+    assert ended.code == 2
+    assert "give the input `github-token`" in ended.log
+    assert ended.log.count("\n") == 1
+
+
+def test_pull_request_that_is_not_there_is_one_sentence_and_exit_code_2(
+    engine: docker.DockerClient, image: Image, forge: Forge, tmp_path: Path
+) -> None:
+    pull = slower_pull(forge)
+    event = dict(pull.event())
+    event["number"] = 404
+    event["pull_request"] = dict(event["pull_request"]) | {"number": 404}
+    job = Job(tmp_path / "job", event=event)
+    ended = run(engine, image, job, job.environment(forge, forge.token))
+    assert ended.code == 2, ended.log
+    assert "404" in ended.log
+    assert "Traceback" not in ended.log
+
+
+UPLOAD = """\
+name: upload-artifact
+description: Stands in for the real one, which needs GitHub's own storage.
+inputs:
+  name: {description: n, required: true}
+  path: {description: p, required: true}
+  if-no-files-found: {description: i}
+  retention-days: {description: r}
+runs:
+  using: composite
+  steps:
+    - run: ls "$FOLDER"
+      shell: bash
+      env:
+        FOLDER: ${{ inputs.path }}
+"""
+
+
+def act(forge: Forge, pull: ForgePull, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the shipped workflow under nektos/act in a checkout of the pull request."""
+    workspace = folder / "checkout"
+    subprocess.run(["git", "clone", "-q", f"{forge.url}/octocat/train.git", workspace], check=True)
+    workflows = workspace / ".github" / "workflows"
+    workflows.mkdir(parents=True)
+    shutil.copy(ROOT / "examples" / "workflows" / "review.yml", workflows)
+    (folder / "event.json").write_text(json.dumps(pull.event()))
+    (folder / "upload").mkdir()
+    (folder / "upload" / "action.yml").write_text(UPLOAD)
+    workflow = YAML(typ="safe").load(workflows / "review.yml")
+    pitstop, upload = (step["uses"] for step in workflow["jobs"]["review"]["steps"])
+    command = ["act", "pull_request", "--pull=false", "--rm", "--no-cache-server"]
+    command += ["--container-daemon-socket", "-", "-P", "ubuntu-latest=python:3.11-slim"]
+    command += ["--local-repository", f"{forge.url}/{pitstop}={ROOT}"]
+    command += ["--local-repository", f"{forge.url}/{upload}={folder / 'upload'}"]
+    command += ["-s", f"GITHUB_TOKEN={forge.token}", "-e", str(folder / "event.json")]
+    for name, value in {
+        "GITHUB_API_URL": forge.api,
+        "GITHUB_GRAPHQL_URL": forge.graphql,
+        "GITHUB_SERVER_URL": forge.url,
+        "GITHUB_REPOSITORY": "octocat/train",
+    }.items():
+        command += ["--env", f"{name}={value}"]
+    environment = os.environ | {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+    return subprocess.run(
+        command,
+        cwd=workspace,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def posted(pull: ForgePull) -> list[object]:
+    """What people see of a review, without ids, times and the addresses of one run."""
+    texts = [comment["body"] for comment in pull.comments()]
+    places = [(c["path"], c["line"], c["body"]) for c in pull.review_comments()]
+    checks = [(c["name"], c["conclusion"], len(c["annotations"])) for c in pull.checks()]
+    return [*texts, *places, *checks]
+
+
+def neutral(text: str, forge: Forge, pull: ForgePull) -> str:
+    return re.sub(
+        r"/actions/runs/\d+", "", text.replace(forge.url, "FORGE").replace(pull.head, "SHA")
+    )
+
+
+def test_act_on_the_shipped_workflow_posts_the_same_review(
+    engine: docker.DockerClient, image: Image, tmp_path: Path
+) -> None:
+    seen = []
+    for runner in ("container", "act"):
+        with Forge() as forge:
+            pull = slower_pull(forge)
+            if runner == "container":
+                job = Job(tmp_path / "job", event=pull.event())
+                ended = run(engine, image, job, job.environment(forge, forge.token))
+                assert ended.code == 0, ended.log
+            else:
+                done = act(forge, pull, tmp_path)
+                assert done.returncode == 0, done.stdout + done.stderr
+            seen.append(neutral(json.dumps(posted(pull)), forge, pull))
+    assert seen[0] == seen[1]
+    assert "dataloader" in seen[0]
