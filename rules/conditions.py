@@ -54,14 +54,15 @@ def deciding(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
     """Of all settings of one knob, winner first, those that may decide.
 
     The first unconditional one ends the search, except that further calls in Python which set
-    the same knob decide beside it. A default counts only where nothing else is written.
+    the same knob, or leave it to its default, decide beside it. A default that belongs to no
+    call counts only where nothing else is written.
     """
     found: list[Setting] = []
     settled: Setting | None = None
     for setting in settings:
         if settled is not None and not _beside(settled, setting):
             break
-        if found and not setting.written:
+        if found and not setting.written and setting.where is None:
             break
         found.append(setting)
         if settled is None and setting.condition is None:
@@ -69,11 +70,15 @@ def deciding(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
     return tuple(found)
 
 
-_IN_CALLS = frozenset({Surface.KEYWORD, Surface.STATEMENT})
-
-
 def _beside(one: Setting, other: Setting) -> bool:
-    return one.surface in _IN_CALLS and other.surface in _IN_CALLS
+    return _of_a_call(one) and _of_a_call(other)
+
+
+def _of_a_call(setting: Setting) -> bool:
+    """Whether a setting speaks for one call in Python, possibly by leaving the keyword out."""
+    if setting.surface is Surface.DEFAULT:
+        return setting.where is not None
+    return setting.surface in (Surface.KEYWORD, Surface.STATEMENT)
 
 
 # --- tests -----------------------------------------------------------------------------------

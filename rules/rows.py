@@ -32,6 +32,7 @@ from pitstop.rules.finding import (
     Severity,
     Surface,
 )
+from pitstop.rules.frameworks import plain_name
 from pitstop.rules.job import TrainingJob
 from pitstop.rules.rule import RuleInfo
 from pitstop.rules.versions import Versions
@@ -86,7 +87,7 @@ class Need:
 class Row:
     """One rule as data. `frameworks` are those of its catalogue (empty: every one).
 
-    `names` restricts the row to settings spelled so, deciding or not (for keys that do nothing);
+    `names` restricts the row to settings spelled so;
     `own` to settings of these frameworks, so that a loader of the script's own does not speak for
     the trainer's; `unconditional` leaves alone what holds only under an `if`. Without `knobs` the
     row speaks of the launch itself.
@@ -133,7 +134,7 @@ class Row:
         if self.own:
             settings = tuple(s for s in settings if s.framework in self.own)
         if self.names:
-            return tuple(s for s in settings if s.written and s.name in self.names)
+            settings = tuple(s for s in settings if plain_name(s.name) in self.names)
         return deciding(settings)
 
     def _fires(self, case: Case) -> bool:
@@ -164,7 +165,7 @@ class Row:
             return said
         if chosen.condition is not None:
             return f"{said} This holds when `{chosen.condition}`."
-        if not chosen.written:
+        if not chosen.written and chosen.where is None:
             return f"{said} Nothing sets it; this is the line that makes the job."
         return said
 
@@ -176,9 +177,9 @@ def _confidence(most: Confidence, chosen: Setting | None) -> Confidence:
 
 
 def _place(job: TrainingJob, chosen: Setting | None) -> Location | None:
-    if chosen is not None and chosen.written:
-        return chosen.where
-    return place_of(job, chosen)
+    """The setting's own place (a call's default has that of the call), else the job's."""
+    where = chosen.where if chosen is not None else None
+    return where or place_of(job, chosen)
 
 
 def place_of(job: TrainingJob, setting: Setting | None = None) -> Location | None:
