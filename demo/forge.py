@@ -27,7 +27,7 @@ from demo.limits import Rates
 from demo.server import Exchange, ForgeServer
 from demo.shapes import Links
 from demo.state import Hook, Repository, World
-from demo.webhooks import Courier, Delivery
+from demo.webhooks import Courier, Delivery, Event
 
 WRITE_ALL = {
     "checks": "write",
@@ -211,8 +211,6 @@ class Forge:
 
     def send(self, repo: Repository, name: str, action: str, login: str, **about: Any) -> None:
         """Announce something that was done in this process."""
-        from demo.webhooks import Event
-
         with self.world.lock:
             event = Event(name, action, repo, self.world.user(login), about)
             self._api.announce(self.links, [event])

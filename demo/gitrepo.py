@@ -172,13 +172,12 @@ class BareRepo:
         None removes a file. Returns the new commit."""
         parent = parent or self.branch(branch)
         identity = f"{author} <{author}@users.noreply.localhost> {when} +0000"
-        out = [f"commit refs/heads/{branch}\n", f"committer {identity}\n", _data(message.encode())]
+        head = f"commit refs/heads/{branch}\ncommitter {identity}\n".encode()
+        out = [head, _data(message.encode())]
         if parent:
-            out.append(f"from {parent}\n")
-        for path, content in files.items():
-            out.append(_change(path, content))
-        stream = b"".join(part.encode() if isinstance(part, str) else part for part in out)
-        self.run("fast-import", "--quiet", "--force", given=stream)
+            out.append(f"from {parent}\n".encode())
+        out += [_change(path, content) for path, content in files.items()]
+        self.run("fast-import", "--quiet", "--force", given=b"".join(out))
         tip = self.branch(branch)
         if tip is None:
             raise GitError(f"{branch} was not written")

@@ -6,6 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from demo import limits
+from demo.conversation import (
+    add_review,
+    pending_review,
+    reply_to_thread,
+    start_thread,
+)
 from demo.graphql import Arguments, FieldType, Problem
 from demo.graphql_types import (
     CommentNode,
@@ -20,7 +26,7 @@ from demo.graphql_types import (
 )
 from demo.pulls import anchors_for
 from demo.rest.call import Call
-from demo.rest.reviews import add_review, reply_to_thread, start_thread, submitted_state
+from demo.rest.reviews import submitted_state
 from demo.state import Repository, Review
 from demo.wire import Refusal
 
@@ -111,7 +117,7 @@ def add_thread(call: Call, given: Payload) -> Payload:
         anchor = anchors_for(of.repo, of.pull, of.pull.head_sha, [wish])[0]
     except Refusal:
         return {"thread": None}
-    thread, _ = start_thread(call, of.pull, anchor, given["body"], review)
+    thread = start_thread(call.world, of.pull, anchor, given["body"], review)
     return {"thread": ThreadNode(of, thread)}
 
 
@@ -124,10 +130,11 @@ def _pull(call: Call, given: Payload) -> PullNode:
 
 
 def _pending(call: Call, of: PullNode) -> Review:
-    for review in of.pull.reviews:
-        if review.user is call.user and review.state == "PENDING":
-            return review
-    return add_review(call, of.pull, "", "PENDING", of.pull.head_sha)
+    found = pending_review(of.pull, call.user)
+    if found is not None:
+        return found
+    commit = of.pull.head_sha
+    return add_review(call.world, of.pull, call.user, state="PENDING", commit=commit)
 
 
 @mutation("addPullRequestReviewThreadReply", comment="PullRequestReviewComment")
@@ -136,7 +143,8 @@ def reply(call: Call, given: Payload) -> Payload:
     node = _node(call, given.get("pullRequestReviewThreadId"), ThreadNode)
     _allow(call, node.of.repo, "pull_requests")
     limits.check_body("PullRequestReviewComment", given.get("body", ""), blank=False)
-    comment = reply_to_thread(call, node.of.pull, node.thread, given["body"])
+    pull, thread = node.of.pull, node.thread
+    comment = reply_to_thread(call.world, pull, thread, call.user, given["body"])
     return {"comment": CommentNode(node, comment)}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from demo.conversation import add_comment, ensure_label, reply_to_thread
 from demo.events import payload_of, pull_payload
 from demo.gitrepo import Content
 from demo.pulls import Comparison, compare_pull, open_pull
@@ -209,15 +210,11 @@ class ForgePull:
 
     def add_label(self, name: str) -> None:
         """Label it, as a person would."""
-        from demo.rest.issues import ensure_label
-
         with self.repo.forge.world.lock:
             self.issue.labels.append(ensure_label(self.repo.forge.world, self.repo.record, name))
 
     def comment(self, body: str, login: str = "octocat") -> Json:
         """Somebody comments in the conversation. Returns the `issue_comment` event's payload."""
-        from demo.rest.issues import add_comment
-
         forge = self.repo.forge
         with forge.world.lock:
             user = forge.world.user(login)
@@ -230,25 +227,9 @@ class ForgePull:
 
     def reply(self, thread: Thread, body: str, login: str = "octocat") -> None:
         """Somebody answers in a thread on code."""
-        from demo.state import Review, ReviewComment
-
         world = self.repo.forge.world
         with world.lock:
-            user, now = world.user(login), world.now()
-            review = Review(world.next_id(), user, "", "COMMENTED", self.head, now)
-            self._pull.reviews.append(review)
-            thread.comments.append(
-                ReviewComment(
-                    world.next_id(),
-                    user,
-                    body,
-                    now,
-                    now,
-                    review=review.id,
-                    thread=thread.id,
-                    reply_to=thread.comments[0].id,
-                )
-            )
+            reply_to_thread(world, self._pull, thread, world.user(login), body)
 
     def close(self) -> None:
         """Close it without merging."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
+
+Side = Literal["LEFT", "RIGHT"]
 
 STATUSES = {
     "A": "added",
@@ -87,7 +90,7 @@ class FileDiff:
             return None
         return text
 
-    def place(self, line: int, side: str) -> Place | None:
+    def place(self, line: int, side: Side) -> Place | None:
         """The place of a line on a side, or None when it is not part of the diff."""
         if self.mode == SUBMODULE or self.patch is None:
             return None
@@ -99,7 +102,7 @@ class FileDiff:
                     return Place(index, entry.position, "\n".join(above))
         return None
 
-    def at_position(self, position: int) -> tuple[int, str] | None:
+    def at_position(self, position: int) -> tuple[int, Side] | None:
         """The line and side of a position counted from the first @@, or None."""
         for hunk in self.hunks:
             for line in hunk.lines:
@@ -188,7 +191,8 @@ def _patches(text: bytes) -> Iterator[_Body]:
             at += 1
             continue
         at += 1
-        binary, hunks, position = False, [], 0
+        binary, position = False, 0
+        hunks: list[Hunk] = []
         while at < len(lines) and not lines[at].startswith(b"diff --git "):
             if lines[at].startswith((b"Binary files ", b"GIT binary patch")):
                 binary = True

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from demo.gitrepo import EMPTY_TREE
-from demo.hunks import FileDiff, Place, follow_line, read_diff
-from demo.state import Anchor, Issue, Pull, Repository, Side, Thread, User, World
+from demo.hunks import FileDiff, Place, Side, follow_line, read_diff
+from demo.state import Anchor, Issue, Pull, Repository, Thread, User, World
 from demo.wire import Refusal
 
 MISSING_LINE = "Line could not be resolved"
@@ -165,14 +165,10 @@ def anchor_for(comparison: Comparison, wish: dict[str, Any]) -> Anchor:
     file = comparison.file(wish["path"])
     if file is None:
         raise refused(MISSING_PATH)
-    common = {
-        "path": file.path,
-        "commit": comparison.head,
-        "original_commit": comparison.head,
-    }
     if wish.get("subject_type") == "file":
-        return Anchor(**common, subject="file")
-    line, side = wish.get("line"), wish.get("side") or "RIGHT"
+        return Anchor(file.path, comparison.head, subject="file", original_commit=comparison.head)
+    line: int | None = wish.get("line")
+    side: Side = wish.get("side") or "RIGHT"
     if line is None and wish.get("position") is not None:
         line, side = file.at_position(wish["position"]) or (None, side)
     place = file.place(line, side) if line is not None else None
@@ -180,8 +176,10 @@ def anchor_for(comparison: Comparison, wish: dict[str, Any]) -> Anchor:
         raise refused(MISSING_LINE)
     start, start_side = _start(file, wish, line, side, place)
     return Anchor(
-        **common,
+        file.path,
+        comparison.head,
         subject="line",
+        original_commit=comparison.head,
         side=side,
         line=line,
         start_side=start_side,
@@ -195,9 +193,10 @@ def anchor_for(comparison: Comparison, wish: dict[str, Any]) -> Anchor:
 
 
 def _start(
-    file: FileDiff, wish: dict[str, Any], line: int, side: str, end: Place
+    file: FileDiff, wish: dict[str, Any], line: int, side: Side, end: Place
 ) -> tuple[int | None, Side | None]:
-    start, start_side = wish.get("start_line"), wish.get("start_side")
+    start: int | None = wish.get("start_line")
+    start_side: Side | None = wish.get("start_side")
     if start is None:
         if start_side is not None:
             raise refused(LONE_START_SIDE)

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from demo.gitrepo import BareRepo
+from demo.hunks import Side
 from demo.wire import not_found
-
-Side = Literal["LEFT", "RIGHT"]
 
 
 def node_id(kind: str, number: int) -> str:

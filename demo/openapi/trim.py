@@ -61,7 +61,7 @@ def without_prose(node: Any, *, is_map: bool = False) -> Any:
         return node
     if is_map:
         return {key: without_prose(value) for key, value in node.items()}
-    kept = {}
+    kept: dict[str, Any] = {}
     for key, value in node.items():
         if key == "description":
             if _is_response(node):

@@ -125,7 +125,7 @@ class Call:
         size = min(_number(self.request.query.get("per_page"), 30), LARGEST_PAGE)
         page = _number(self.request.query.get("page"), 1)
         last = max(1, -(-len(items) // size))
-        targets = {}
+        targets: dict[str, int] = {}
         if page > 1:
             targets |= {"prev": page - 1, "first": 1}
         if page < last:

@@ -3,34 +3,13 @@
 from __future__ import annotations
 
 from demo import limits
+from demo.conversation import add_comment, ensure_label
 from demo.rest.call import Call, operation
 from demo.shapes_issue import comment_json, issue_json, label_json, reaction_json
-from demo.state import Comment, Issue, Label, Reaction, Repository, User, World
+from demo.state import Comment, Issue, Label, Reaction
 from demo.wire import Answer, Refusal, not_found, validation_failed
 
 CONVERSATION = ("issues", "pull_requests")
-
-
-def add_comment(
-    world: World, issue: Issue, user: User, body: str, *, by_app: bool = False
-) -> Comment:
-    """A new comment in a conversation."""
-    now = world.now()
-    comment = Comment(world.next_id(), user, body, now, now, by_app)
-    issue.comments.append(comment)
-    issue.updated = now
-    return comment
-
-
-def ensure_label(world: World, repo: Repository, name: str) -> Label:
-    """The repository's label of this name, made when it is new. Names ignore case."""
-    for label in repo.labels:
-        if label.name.lower() == name.lower():
-            return label
-    limits.check_length("Label", "name", name, limits.LABEL_CHARACTERS)
-    label = Label(world.next_id(), name)
-    repo.labels.append(label)
-    return label
 
 
 def _found(call: Call) -> tuple[Issue, Comment]:

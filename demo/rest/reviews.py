@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from demo import limits
+from demo.conversation import (
+    add_review,
+    pending_review,
+    reply_to_thread,
+    start_thread,
+)
 from demo.pulls import anchors_for, compare_pull, thread_of
 from demo.rest.call import Call, operation
 from demo.shapes import Json
 from demo.shapes_pull import review_comment_json, review_json
-from demo.state import Anchor, Issue, Pull, Review, ReviewComment, Thread
+from demo.state import Issue, Pull, Review, ReviewComment, Thread
 from demo.wire import Answer, Refusal, invalid_request, not_found, unprocessable, validation_failed
 
 STATES = {"APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED", "COMMENT": "COMMENTED"}
@@ -19,11 +25,6 @@ SIDES = ("LEFT", "RIGHT")
 
 def _shown(call: Call, issue: Issue, thread: Thread, comment: ReviewComment) -> Json:
     return review_comment_json(call.links, call.repo, issue, thread, comment)
-
-
-def _pending(call: Call, pull: Pull) -> Review | None:
-    mine = (r for r in pull.reviews if r.user is call.user and r.state == "PENDING")
-    return next(mine, None)
 
 
 def _reviewed_commit(call: Call, pull: Pull, name: str | None) -> str:
@@ -54,28 +55,6 @@ def _found(call: Call) -> tuple[Issue, Pull, Thread, ReviewComment]:
             if comment.id == number and thread is not None:
                 return issue, pull, thread, comment
     raise not_found()
-
-
-def start_thread(
-    call: Call, pull: Pull, anchor: Anchor, body: str, review: Review
-) -> tuple[Thread, ReviewComment]:
-    """A new thread with its first comment."""
-    now = call.world.now()
-    thread = Thread(call.world.next_id(), anchor)
-    comment = ReviewComment(
-        call.world.next_id(), call.user, body, now, now, review=review.id, thread=thread.id
-    )
-    thread.comments.append(comment)
-    pull.threads.append(thread)
-    return thread, comment
-
-
-def add_review(call: Call, pull: Pull, body: str, state: str, commit: str) -> Review:
-    """A new review; a pending one has not been submitted yet."""
-    submitted = None if state == "PENDING" else call.world.now()
-    review = Review(call.world.next_id(), call.user, body, state, commit, submitted)
-    pull.reviews.append(review)
-    return review
 
 
 def submitted_state(call: Call, issue: Issue, event: str, body: str, comments: int) -> str:
@@ -115,7 +94,7 @@ def create_review(call: Call) -> Answer:
     body, event = call.data.get("body") or "", call.data.get("event")
     for wish in wishes:
         _check_wish(wish)
-    if _pending(call, pull):
+    if pending_review(pull, call.user):
         raise unprocessable(ONE_PENDING)
     commit = _reviewed_commit(call, pull, call.data.get("commit_id"))
     limits.check_body("PullRequestReview", body)
@@ -123,9 +102,10 @@ def create_review(call: Call) -> Answer:
         limits.check_body("PullRequestReviewComment", wish["body"], blank=False)
     state = submitted_state(call, issue, event, body, len(wishes)) if event else "PENDING"
     anchors = anchors_for(call.repo, pull, commit, wishes)
-    review = add_review(call, pull, body, state, commit)
+    world, user = call.world, call.user
+    review = add_review(world, pull, user, body=body, state=state, commit=commit)
     for anchor, wish in zip(anchors, wishes, strict=True):
-        start_thread(call, pull, anchor, wish["body"], review)
+        start_thread(world, pull, anchor, wish["body"], review)
     issue.updated = call.world.now()
     return Answer(200, review_json(call.links, call.repo, issue, review))
 
@@ -229,7 +209,7 @@ def create_review_comment(call: Call) -> Answer:
         missing = [f'"{name}" wasn\'t supplied.' for name in ("in_reply_to", "line")]
         raise invalid_request('No subschema in "oneOf" matched.', *missing)
     limits.check_body("PullRequestReviewComment", call.data["body"], blank=False)
-    if _pending(call, pull):
+    if pending_review(pull, call.user):
         user = "user_id can only have one pending review per pull request"
         raise validation_failed("PullRequestReview", "user_id", user)
     if call.repo.git.resolve(commit) is None:
@@ -242,10 +222,10 @@ def create_review_comment(call: Call) -> Answer:
         anchor = anchors_for(call.repo, pull, commit, [call.data])[0]
     except Refusal as refusal:
         raise _as_validation(refusal, path) from None
-    review = add_review(call, pull, "", "COMMENTED", commit)
-    thread, comment = start_thread(call, pull, anchor, call.data["body"], review)
+    review = add_review(call.world, pull, call.user, state="COMMENTED", commit=commit)
+    thread = start_thread(call.world, pull, anchor, call.data["body"], review)
     issue.updated = call.world.now()
-    shown = _shown(call, issue, thread, comment)
+    shown = _shown(call, issue, thread, thread.comments[0])
     return Answer(201, shown, {"location": shown["url"]})
 
 
@@ -279,29 +259,11 @@ def _reply(call: Call, issue: Issue, pull: Pull, number: int) -> Answer:
     if thread is None:
         raise not_found()
     limits.check_body("PullRequestReviewComment", call.data["body"], blank=False)
-    if _pending(call, pull):
+    if pending_review(pull, call.user):
         user = "user_id can only have one pending review per pull request"
         raise validation_failed("PullRequestReview", "user_id", user)
-    comment = reply_to_thread(call, pull, thread, call.data["body"])
+    comment = reply_to_thread(call.world, pull, thread, call.user, call.data["body"])
     return Answer(201, _shown(call, issue, thread, comment))
-
-
-def reply_to_thread(call: Call, pull: Pull, thread: Thread, body: str) -> ReviewComment:
-    """Add an answer to a thread. GitHub wraps it in a review of its own."""
-    review = add_review(call, pull, "", "COMMENTED", thread.anchor.original_commit)
-    now = call.world.now()
-    comment = ReviewComment(
-        call.world.next_id(),
-        call.user,
-        body,
-        now,
-        now,
-        review=review.id,
-        thread=thread.id,
-        reply_to=thread.comments[0].id,
-    )
-    thread.comments.append(comment)
-    return comment
 
 
 @operation("pulls/update-review-comment", needs=["pull_requests"])
