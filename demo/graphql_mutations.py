@@ -51,9 +51,7 @@ def mutation(name: str, **gives: str) -> Callable[[Mutation], Mutation]:
             try:
                 done = run(call, given)
             except Refusal as refusal:
-                sentence = (refusal.errors or [refusal.message])[0]
-                text = sentence if isinstance(sentence, str) else sentence["message"]
-                raise Problem("UNPROCESSABLE", text) from None
+                raise Problem("UNPROCESSABLE", refusal.sentence) from None
             return done | {"clientMutationId": given.get("clientMutationId")}
 
         MUTATIONS[name] = FieldType(resolve, payload, frozenset({"input"}))

@@ -79,6 +79,12 @@ class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault of ours
         self.headers = dict(headers or {})
         self.documentation = documentation
 
+    @property
+    def sentence(self) -> str:
+        """The first reason given, else the message."""
+        first = self.errors[0] if self.errors else self.message
+        return first if isinstance(first, str) else str(first.get("message", self.message))
+
     def answer(self, documentation: str = DOCS) -> Answer:
         """The error as GitHub words it; `documentation` is the refused operation's own page."""
         body: dict[str, Any] = {"message": self.message}

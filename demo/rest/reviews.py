@@ -97,9 +97,9 @@ def create_review(call: Call) -> Answer:
     if pending_review(pull, call.user):
         raise unprocessable(ONE_PENDING)
     commit = _reviewed_commit(call, pull, call.data.get("commit_id"))
-    limits.check_body("PullRequestReview", body)
+    _check_text(body)
     for wish in wishes:
-        limits.check_body("PullRequestReviewComment", wish["body"], blank=False)
+        _check_text(wish["body"], blank=False)
     state = submitted_state(call, issue, event, body, len(wishes)) if event else "PENDING"
     anchors = anchors_for(call.repo, pull, commit, wishes)
     world, user = call.world, call.user
@@ -108,6 +108,14 @@ def create_review(call: Call) -> Answer:
         start_thread(world, pull, anchor, wish["body"], review)
     issue.updated = call.world.now()
     return Answer(200, review_json(call.links, call.repo, issue, review))
+
+
+def _check_text(body: str, *, blank: bool = True) -> None:
+    """A text of a review. Raises Refusal (422), with a bare sentence as reviews have it."""
+    try:
+        limits.check_body("PullRequestReview", body, blank=blank)
+    except Refusal as refusal:
+        raise unprocessable(refusal.sentence) from None
 
 
 def _check_wish(wish: dict[str, Any]) -> None:
@@ -126,7 +134,7 @@ def update_review(call: Call) -> Answer:
     issue, _, review = _review(call)
     if review.user is not call.user:
         raise Refusal(403, "Must be the author of the review")
-    limits.check_body("PullRequestReview", call.data["body"])
+    _check_text(call.data["body"])
     review.body = call.data["body"]
     return Answer(200, review_json(call.links, call.repo, issue, review))
 
@@ -138,7 +146,7 @@ def submit_review(call: Call) -> Answer:
     if review.state != "PENDING":
         raise unprocessable("Could not submit a review that is not pending")
     body = call.data.get("body") or review.body
-    limits.check_body("PullRequestReview", body)
+    _check_text(body)
     held = sum(comment.review == review.id for t in pull.threads for comment in t.comments)
     review.state = submitted_state(call, issue, call.data["event"], body, held)
     review.body, review.submitted = body, call.world.now()
@@ -231,7 +239,7 @@ def create_review_comment(call: Call) -> Answer:
 
 def _as_validation(refusal: Refusal, path: str) -> Refusal:
     """The same refusal as this operation words it: with the field at fault."""
-    sentence = (refusal.errors or [""])[0]
+    sentence = refusal.sentence
     field, text = "line", "must be part of the diff"
     if sentence.startswith("Path"):
         field, text = "path", "could not be resolved"
