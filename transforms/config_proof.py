@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from pitstop.rules.configs import ConfigFile, Entry, read_config
 from pitstop.rules.finding import Scalar, Unknown, Value
@@ -50,12 +50,11 @@ def proved(
     before: SourceFile,
     config: ConfigFile,
     edits: Iterable[Edit],
-    path: Path,
+    changes: Mapping[Path, Scalar | object],
     document: int,
-    value: Scalar | object,
     comments: Callable[[SourceFile], list[str]],
 ) -> Outcome:
-    """The patch, when reading the result shows the wanted value (or ABSENT) at `path`, every
+    """The patch, when reading the result shows each wanted value (or ABSENT) at its path, every
     other entry and every comment outside removed text unchanged."""
     edits = tuple(edits)
     after = SourceFile(before.path, apply_edits(before, edits))
@@ -64,13 +63,13 @@ def proved(
         kept = Counter(comments(before)) - Counter(comments(after))
     except UnreadableError as error:
         return Refused(f"{before.path} would not be readable after the change: {error}")
-    found = find(result, path, document)
-    if value is ABSENT:
-        if found is not None:
+    for path, value in changes.items():
+        found = find(result, path, document)
+        if value is ABSENT and found is not None:
             return Refused(f"{dotted(path)} would still be set, by a merge or a second place")
-    elif found is None or not same(found.value, value):
-        return Refused(f"{dotted(path)} would not read as {value!r} after the change")
-    other = _difference(config, result, path, document)
+        if value is not ABSENT and (found is None or not same(found.value, value)):
+            return Refused(f"{dotted(path)} would not read as {value!r} after the change")
+    other = _difference(config, result, tuple(changes), document)
     if other:
         return Refused(f"the change would also change {other}")
     if any(not _inside(text, edits) for text in kept):
@@ -78,9 +77,11 @@ def proved(
     return Changed(Patch(edits))
 
 
-def _difference(before: ConfigFile, after: ConfigFile, path: Path, document: int) -> str | None:
+def _difference(
+    before: ConfigFile, after: ConfigFile, changed: tuple[Path, ...], document: int
+) -> str | None:
     """The first other entry that differs."""
-    old, new = (Counter(_others(c, path, document)) for c in (before, after))
+    old, new = (Counter(_others(c, changed, document)) for c in (before, after))
     for (_, where, _, _), _ in ((old - new) + (new - old)).items():
         return dotted(where)
     if len(before.duplicates) != len(after.duplicates):
@@ -88,16 +89,22 @@ def _difference(before: ConfigFile, after: ConfigFile, path: Path, document: int
     return None
 
 
-def _others(config: ConfigFile, path: Path, document: int) -> Iterable[tuple[int, Path, str, str]]:
-    """Entries that are neither at, nor below the path; an ancestor is only ever an entry while
-    it is empty."""
+def _others(
+    config: ConfigFile, changed: tuple[Path, ...], document: int
+) -> Iterable[tuple[int, Path, str, str]]:
+    """Entries that are neither at, nor below a changed path; an ancestor is only ever an entry
+    while it is empty."""
     for e in config.entries:
-        size = min(len(e.path), len(path))
-        if e.document == document and _equal(e.path[:size], path[:size]):
+        if e.document == document and any(_related(e.path, path) for path in changed):
             continue
         value = e.value
         text = "unknown" if isinstance(value, Unknown) else f"{type(value).__name__}:{value!r}"
         yield e.document, e.path, text, e.raw
+
+
+def _related(a: Path, b: Path) -> bool:
+    size = min(len(a), len(b))
+    return _equal(a[:size], b[:size])
 
 
 def _equal(a: Path, b: Path) -> bool:

@@ -68,7 +68,7 @@ def set_key(file: SourceFile, path: Path, value: Scalar, *, beside: Path | None 
         edits = _insert(file, place, text, _sibling(place, path, beside))
     if isinstance(edits, Refused):
         return edits
-    return proved(file, config, edits, path, 0, value, json_nodes.comments)
+    return proved(file, config, edits, {path: value}, 0, json_nodes.comments)
 
 
 def remove_key(file: SourceFile, path: Path) -> Outcome:
@@ -80,7 +80,29 @@ def remove_key(file: SourceFile, path: Path) -> Outcome:
     if place.index is None:
         return Unchanged("not set")
     edits = remove_member(_members(file, place.parent), place.index)
-    return proved(file, config, edits, path, 0, ABSENT, json_nodes.comments)
+    return proved(file, config, edits, {path: ABSENT}, 0, json_nodes.comments)
+
+
+def rename_key(file: SourceFile, path: Path, name: str, value: Scalar) -> Outcome:
+    """Write `"name": value` in place of the key at `path`: one spelling instead of another."""
+    opened = _open(file, path)
+    if isinstance(opened, Refused):
+        return opened
+    config, place = opened
+    text = written(value)
+    if place.index is None or text is None:
+        return Refused(f"{dotted(path)} is not written here, or {value} cannot be")
+    if name in place.parent.keys:
+        return Refused(f"{name} is already written beside {dotted(path)}")
+    node, key = place.parent.values[place.index], place.parent.names[place.index]
+    if node.kind != "scalar":
+        return Refused(f"{dotted(path)} holds an {node.kind}")
+    edits = (
+        Edit.replace(file, key, json.dumps(name, ensure_ascii=False)),
+        Edit.replace(file, Span(node.start, node.end), text),
+    )
+    changes = {path: ABSENT, (*path[:-1], name): value}
+    return proved(file, config, edits, changes, 0, json_nodes.comments)
 
 
 def written(value: Scalar) -> str | None:

@@ -75,6 +75,33 @@ def set_keyword(
     return _added(file, tree, call, keyword, value)
 
 
+def rename_keyword(
+    file: SourceFile, call_at: Span, keyword: str, name: str, value: Literal
+) -> Outcome:
+    """Write `name=value` in place of a keyword of the call: one spelling instead of another."""
+    tree = _parse(file)
+    if isinstance(tree, Refused):
+        return tree
+    call = python_text.node_at(file, tree, call_at, ast.Call)
+    if not isinstance(call, ast.Call):
+        return Refused(f"no call stands at {file.location(call_at.start, call_at.end)}")
+    found = next((k for k in call.keywords if k.arg == keyword), None)
+    new = _expression(written(value))
+    if found is None or new is None or any(k.arg == name for k in call.keywords):
+        return Refused(f"{keyword} cannot become {name} in this call")
+    start, at = python_text.span(file, found).start, python_text.span(file, found.value)
+    text = written(value, file.text[at.start : at.end], quote=_quote(file))
+    found.arg, found.value = name, new
+    return _proved(
+        file,
+        tree,
+        (
+            Edit.replace(file, Span(start, start + len(keyword)), name),
+            Edit.replace(file, at, text),
+        ),
+    )
+
+
 def remove_keyword(file: SourceFile, call_at: Span, keyword: str) -> Outcome:
     """Take a keyword out of the call at `call_at`."""
     tree = _parse(file)
@@ -176,6 +203,8 @@ def _added(
     if new is None:
         return Refused(f"{written(value)} is not a Python expression")
     members, nodes = python_text.arguments(file, call)
+    if any(python_text.span(file, n).start < members.inside.start for n in nodes):
+        return Refused("a generator stands alone among the arguments")
     named = [i for i, n in enumerate(nodes) if not (isinstance(n, ast.keyword) and not n.arg)]
     text = f"{keyword}={written(value, quote=_quote(file))}"
     edits = insert_member(members, text, named[-1] if named else None)

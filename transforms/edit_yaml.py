@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pitstop.rules.configs import ConfigFile
@@ -27,7 +28,7 @@ from pitstop.transforms.members import (
     remove_member,
 )
 from pitstop.transforms.patch import Edit, Outcome, Refused, Unchanged
-from pitstop.transforms.yaml_nodes import Node, aliases, documents
+from pitstop.transforms.yaml_nodes import Node, aliases, comments, documents
 
 Edits = tuple[Edit, ...] | Refused
 
@@ -65,7 +66,7 @@ def set_key(
         edits = _insert(file, root, place, value, _sibling(place, path, beside))
     else:
         edits = _replace(file, root, place, value)
-    return _checked(file, config, edits, path, document, value)
+    return _checked(file, config, edits, {path: value}, document)
 
 
 def remove_key(file: SourceFile, path: Path, *, document: int = 0) -> Outcome:
@@ -83,20 +84,50 @@ def remove_key(file: SourceFile, path: Path, *, document: int = 0) -> Outcome:
         shared = find(config, path, document)
         return Refused(f"{dotted(path)} comes from a merge") if shared else Unchanged("not set")
     edits = _remove(file, root, place)
-    return _checked(file, config, edits, path, document, ABSENT)
+    return _checked(file, config, edits, {path: ABSENT}, document)
+
+
+def rename_key(
+    file: SourceFile, path: Path, name: str, value: Scalar, *, document: int = 0
+) -> Outcome:
+    """Write `name: value` in place of the key at `path`: one spelling instead of another."""
+    config = read_or_refuse(file)
+    if isinstance(config, Refused):
+        return config
+    root = _root(file, document)
+    if isinstance(root, Refused):
+        return root
+    place = _locate(config, root, path, document)
+    if isinstance(place, Refused):
+        return place
+    if place is None or place.index is None:
+        return Refused(f"{dotted(path)} is not written here")
+    if find(config, (*path[:-1], name), document) is not None:
+        return Refused(f"{name} is already written beside {dotted(path)}")
+    key = place.mapping.pairs[place.index][0]
+    text = yaml_scalars.written(name, key.style or "", flow=place.mapping.flow, key=True)
+    edits: tuple[Edit, ...] = (Edit.replace(file, key.span, text or name),)
+    entry = find(config, path, document)
+    if key.anchor or key.tag or entry is None:
+        return Refused(f"{dotted(path)} is not a plain key with a value")
+    if not same(entry.value, value):
+        valued = _replace(file, root, place, value)
+        if isinstance(valued, Refused):
+            return valued
+        edits += valued
+    return _checked(file, config, edits, {path: ABSENT, (*path[:-1], name): value}, document)
 
 
 def _checked(
     file: SourceFile,
     config: ConfigFile,
     edits: Edits,
-    path: Path,
+    changes: Mapping[Path, Scalar | object],
     document: int,
-    value: Scalar | object,
 ) -> Outcome:
     if isinstance(edits, Refused):
         return edits
-    return proved(file, config, edits, path, document, value, comments)
+    return proved(file, config, edits, changes, document, comments)
 
 
 def _root(file: SourceFile, document: int) -> Node | Refused | None:
@@ -342,23 +373,3 @@ def _quote(file: SourceFile, root: Node) -> str:
             found[node.style] += 1
         waiting.extend(node.children())
     return "'" if found["'"] > found['"'] else '"'
-
-
-def comments(file: SourceFile) -> list[str]:
-    """Every comment's text. Raises UnreadableError as `documents` does."""
-    hidden: list[Span] = []
-    waiting = [root for root in documents(file) if root is not None]
-    while waiting:
-        node = waiting.pop()
-        if node.kind == "scalar":
-            hidden.append(node.span)
-        waiting.extend(node.children())
-    found: list[str] = []
-    at = 0
-    for span in [*sorted(hidden), Span(len(file.text), len(file.text))]:
-        for line in file.text[at : max(at, span.start)].splitlines():
-            mark = line.find("#")
-            if mark >= 0:
-                found.append(line[mark:].rstrip())
-        at = max(at, span.end)
-    return found

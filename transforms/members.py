@@ -59,7 +59,7 @@ def insert_member(members: Members, text: str, after: int | None = None) -> tupl
     if comma is None:
         end = line_end(file, span.end)
         rest = file.text[span.end : end].strip()
-        if not _only_comment(rest, members.marks) or not rest:
+        if not _only_comment(rest, members.marks) or span.end == end:
             return (_insertion(file, span.end, "," + line),)
         return (_insertion(file, span.end, ","), _insertion(file, end, line))
     end = line_end(file, comma)

@@ -155,3 +155,23 @@ def aliases(root: Node) -> dict[str, int]:
             used[node.text] = used.get(node.text, 0) + 1
         waiting.extend(node.children())
     return used
+
+
+def comments(file: SourceFile) -> list[str]:
+    """Every comment's text. Raises UnreadableError as `documents` does."""
+    hidden: list[Span] = []
+    waiting = [root for root in documents(file) if root is not None]
+    while waiting:
+        node = waiting.pop()
+        if node.kind == "scalar":
+            hidden.append(node.span)
+        waiting.extend(node.children())
+    found: list[str] = []
+    at = 0
+    for span in [*sorted(hidden), Span(len(file.text), len(file.text))]:
+        for line in file.text[at : max(at, span.start)].splitlines():
+            mark = line.find("#")
+            if mark >= 0:
+                found.append(line[mark:].rstrip())
+        at = max(at, span.end)
+    return found
