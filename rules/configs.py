@@ -7,8 +7,9 @@ which PyYAML leaves a string, as the number that its consumer makes of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from pitstop.rules.finding import Location, Unread, Value
@@ -97,12 +98,14 @@ class ConfigFile:
     def keys(self, *path: str | int, document: int = 0) -> tuple[str, ...]:
         """The keys of the mapping at a path (default: the top), in order."""
         depth = len(path)
-        found: dict[str, None] = {}
         parts: tuple[Section | Entry, ...] = (*self.sections, *self.entries)
+        places: dict[str, int] = {}
         for part in parts:
             if part.document == document and len(part.path) > depth and part.path[:depth] == path:
-                found[str(part.path[depth])] = None
-        return tuple(found)
+                at = (part.key_at or (part.value_at if isinstance(part, Entry) else part.at)).span
+                name = str(part.path[depth])
+                places[name] = min(at.start, places.get(name, at.start))
+        return tuple(sorted(places, key=lambda name: places[name]))
 
     def find(self, *prefix: str | int, document: int = 0) -> tuple[Entry, ...]:
         """Every leaf below a path, in the file's order."""
@@ -157,13 +160,16 @@ def read_config(file: SourceFile, kind: Kind | None = None) -> ConfigFile:
     raise UnreadableError("not a configuration file: the name ends in none of yaml, json, toml")
 
 
-def resolve_hydra(file: SourceFile, tree: RepoTree) -> ConfigFile:
+def resolve_hydra(
+    file: SourceFile, tree: RepoTree, choices: Mapping[str, str] = MappingProxyType({})
+) -> ConfigFile:
     """A Hydra configuration with its `defaults:` list followed inside the repository.
 
+    `choices` are the options that a command line chooses, by group (`model=llama`).
     Each entry keeps the path of the file that defines it. What the list names but the repository
     does not have is in `unread`. A file without `defaults:` is read as `read_config` reads it.
     """
     from pitstop.rules.hydra import compose
     from pitstop.rules.interpolation import interpolated
 
-    return interpolated(compose(file, tree))
+    return interpolated(compose(file, tree, choices))

@@ -128,10 +128,6 @@ def _end(event: yaml.Event) -> int:
     return event.end_mark.index if event.end_mark else 0
 
 
-def _line(event: yaml.Event) -> int:
-    return event.start_mark.line + 1 if event.start_mark else 1
-
-
 class _Composer:
     """Builds nodes from events without recursion, so that nesting cannot exhaust the stack."""
 
@@ -158,7 +154,7 @@ class _Composer:
             self._leave(event)
 
     def _alias(self, event: yaml.AliasEvent) -> _Alias:
-        line = _line(event)
+        line = self.file.position(_start(event))[0]
         if event.anchor not in self._anchors:
             raise UnreadableError(f"line {line}: the alias *{event.anchor} has no anchor")
         target = self._anchors[event.anchor]
@@ -166,7 +162,7 @@ class _Composer:
 
     def _enter(self, event: yaml.CollectionStartEvent) -> None:
         if len(self._open) >= MAX_DEPTH:
-            line = _line(event)
+            line = self.file.position(_start(event))[0]
             raise UnreadableError(f"line {line}: nested deeper than {MAX_DEPTH} levels")
         start = self._span(event)[0]
         kind = _Sequence if isinstance(event, yaml.SequenceStartEvent) else _Mapping
@@ -283,6 +279,7 @@ class _Flattener:
             for source in reversed(sources):
                 target = source.target if isinstance(source, _Alias) else source
                 self._count(source, depth)
+                self._steps += len(target.pairs) if isinstance(target, _Mapping) else 0
                 if not isinstance(target, _Mapping):
                     self._skip(source, "a merge of something that is not a mapping")
                     continue

@@ -13,8 +13,10 @@ from pitstop.rules.configs import ConfigFile, Entry, Path
 from pitstop.rules.finding import Scalar, Unknown, Value
 
 _REFERENCE = re.compile(r"(?<!\\)\$\{([^${}]*)\}")
+_OPENING = re.compile(r"(?<!\\)\$\{")
 _KEY = re.compile(r"\.*(?:[\w/-]+|\[[\w/-]+\])(?:\.[\w/-]+|\[[\w/-]+\])*$")
 _MAX_HOPS = 20
+_MAX_TEXT = 20_000
 
 
 def interpolated(config: ConfigFile) -> ConfigFile:
@@ -32,8 +34,11 @@ def _dynamic(entry: Entry) -> bool:
 
 
 class _Resolver:
+    """Resolves each leaf once, so that references to references cannot multiply."""
+
     def __init__(self, config: ConfigFile) -> None:
         self.config = config
+        self._known: dict[tuple[int, Path], Value] = {}
 
     def entry(self, entry: Entry) -> Entry:
         """The entry, and its items, with what they point to."""
@@ -41,6 +46,13 @@ class _Resolver:
         return dataclasses.replace(entry, items=items, value=self._value(entry, 0))
 
     def _value(self, entry: Entry, hops: int) -> Value:
+        place = (entry.document, entry.path)
+        if place not in self._known:
+            self._known[place] = Unknown("an interpolation that leads back to itself")
+            self._known[place] = self._fresh(entry, hops)
+        return self._known[place]
+
+    def _fresh(self, entry: Entry, hops: int) -> Value:
         if entry.items:
             return _joined([self._value(item, hops + 1) for item in entry.items])
         if not isinstance(entry.value, str):
@@ -50,7 +62,7 @@ class _Resolver:
         if "${" not in entry.value:
             return entry.value
         if hops > _MAX_HOPS:
-            return Unknown("an interpolation that leads back to itself")
+            return Unknown("an interpolation through too many others")
         whole = _REFERENCE.fullmatch(entry.value)
         if whole:
             return self._target(entry, whole.group(1), hops)
@@ -59,14 +71,16 @@ class _Resolver:
     def _text(self, entry: Entry, text: str, hops: int) -> Value:
         parts: list[str] = []
         at = 0
+        if _OPENING.search(_REFERENCE.sub("", text)):
+            return Unknown(f"the interpolation {text!r}")  # one inside another
         for match in _REFERENCE.finditer(text):
             value = self._target(entry, match.group(1), hops)
             if isinstance(value, (Unknown, tuple)):
                 return value if isinstance(value, Unknown) else Unknown("a list inside a text")
             parts += (text[at : match.start()], _as_text(value))
             at = match.end()
-        rest = "".join([*parts, text[at:]])
-        return Unknown(f"the interpolation {text!r}") if _open(text[at:]) else rest
+        joined = "".join([*parts, text[at:]])
+        return joined if len(joined) <= _MAX_TEXT else Unknown("a very long text")
 
     def _target(self, entry: Entry, reference: str, hops: int) -> Value:
         unknown = Unknown(f"the interpolation ${{{reference}}}")
@@ -103,8 +117,3 @@ def _joined(items: list[Value]) -> Value:
 
 def _as_text(value: Scalar) -> str:
     return "" if value is None else str(value)
-
-
-def _open(text: str) -> bool:
-    """True when something of an interpolation is left, such as a nested one."""
-    return bool(re.search(r"(?<!\\)\$\{", text))

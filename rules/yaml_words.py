@@ -4,6 +4,7 @@ its consumers make of the strings it leaves (`1e-4`)."""
 from __future__ import annotations
 
 import re
+from typing import TypeVar
 
 from pitstop.rules.finding import Scalar, Unknown, Value
 
@@ -24,6 +25,7 @@ _FLOAT = re.compile(
 _CAST = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
 _STARTS = frozenset("0123456789+-.yYnNtTfFoO~")
 _MAX_DIGITS = 4_000
+_Number = TypeVar("_Number", int, float)
 _CORE = "tag:yaml.org,2002:"
 
 
@@ -32,20 +34,21 @@ def plain_value(text: str) -> Value:
     if text in _NULL:
         return None
     if text[0] not in _STARTS:
-        return _template_or(text)
+        return text
     if text in _TRUE:
         return True
     if text in _FALSE:
         return False
     if len(text) > _MAX_DIGITS:
         return text
-    if _INT.match(text):
-        return _integer(text)
-    if _FLOAT.match(text):
-        return _real(text)
-    if _CAST.match(text):
-        return float(text)
-    return text
+    try:
+        if _INT.match(text):
+            return _integer(text)
+        if _FLOAT.match(text):
+            return _real(text)
+    except ValueError:  # `0x_`, which PyYAML cannot load either
+        return text
+    return float(text) if _CAST.match(text) else text
 
 
 def tagged_value(tag: str, text: str) -> Value:
@@ -68,10 +71,6 @@ def tagged_value(tag: str, text: str) -> Value:
     return Unknown(f"the tag {tag}")
 
 
-def _template_or(text: str) -> Value:
-    return text
-
-
 def _integer(text: str) -> Scalar:
     digits = text.replace("_", "")
     sign = -1 if digits[0] == "-" else 1
@@ -83,7 +82,7 @@ def _integer(text: str) -> Scalar:
     if digits.startswith("0x"):
         return sign * int(digits[2:], 16)
     if ":" in digits:
-        return sign * int(_sexagesimal(digits))
+        return sign * _sexagesimal(digits, int)
     return sign * int(digits, 8 if digits[0] == "0" else 10)
 
 
@@ -95,12 +94,12 @@ def _real(text: str) -> Scalar:
         return sign * float("inf")
     if digits == ".nan":
         return float("nan")
-    return sign * (_sexagesimal(digits) if ":" in digits else float(digits))
+    return sign * (_sexagesimal(digits, float) if ":" in digits else float(digits))
 
 
-def _sexagesimal(digits: str) -> float:
+def _sexagesimal(digits: str, number: type[_Number]) -> _Number:
     """Base 60, as YAML 1.1 reads `1:30`: 90."""
-    total = 0.0
+    total = number(0)
     for part in digits.split(":"):
-        total = total * 60 + float(part)
+        total = total * 60 + number(part)
     return total
