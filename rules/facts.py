@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pitstop.rules.dependencies import read_versions
 from pitstop.rules.finding import Unread, UserError
 from pitstop.rules.job import HardwareFacts, TrainingJob
 from pitstop.rules.job_start import Start, config_starts, entry_starts, launch_starts
@@ -89,7 +90,7 @@ def gather(
     """
     sources = Sources(tree)
     scope = scope_of(sources.paths)
-    versions: Versions = {}
+    versions = read_versions(sources, (path for path in tree.paths if scope.trains(path)))
     if launch is not None:
         jobs = [_typed_job(launch, sources, scope, versions, hardware)]
     else:

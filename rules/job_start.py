@@ -58,10 +58,8 @@ def launch_starts(sources: Sources, scope: Scope) -> Iterator[Start]:
 
 
 def _launches(script: Script) -> tuple[LaunchCommand, ...]:
-    try:
-        from pitstop.rules.launch import find_launches
-    except ImportError:
-        return ()
+    from pitstop.rules.launch import find_launches
+
     return find_launches(script)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pitstop.rules.finding import Location, Span, Unknown, Value
+from pitstop.rules.finding import Location, Unknown, Value
 from pitstop.rules.frameworks.spelling import plain_name
 from pitstop.rules.job import Word
 
@@ -16,9 +16,11 @@ _OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w.\-/]*)=")
 
 @dataclass(frozen=True, slots=True)
 class FlagUse:
-    """One flag or override on a command line. `name` is plain (no dashes before, underscores
-    inside), `spelled` as written; `values` are the words that belong to it. `inline` is the part
-    after `=` of the flag's own word."""
+    """One flag or override on a command line.
+
+    `name` is plain (no dashes before, underscores inside), `spelled` as written in `word`;
+    `values` are the words that belong to it, `inline` is what stands after `=` in its own.
+    """
 
     name: str
     spelled: str
@@ -52,10 +54,7 @@ class FlagUse:
     @property
     def name_at(self) -> Location:
         """The flag itself, without an inline value."""
-        at = self.word.location
-        if self.inline is None or at.end_line != at.line:
-            return at
-        return part_of(at, 0, len(self.spelled))
+        return self.word.location
 
     @property
     def note(self) -> str | None:
@@ -66,12 +65,6 @@ class FlagUse:
     def condition(self) -> str | None:
         """The shell condition under which the flag is passed."""
         return next((w.condition for w in (self.word, *self.words) if w.condition), None)
-
-
-def part_of(at: Location, start: int, end: int) -> Location:
-    """A part of a one-line location, in characters from its beginning."""
-    span = Span(at.span.start + start, at.span.start + end)
-    return Location(at.path, span, at.line, at.column + start, at.line, at.column + end)
 
 
 def flag_uses(words: Iterable[Word]) -> tuple[tuple[FlagUse, ...], tuple[Word, ...], bool]:
@@ -109,26 +102,16 @@ def _extended(use: FlagUse, word: Word) -> FlagUse:
 
 
 def _begin(word: Word) -> FlagUse | None:
-    """The flag that a word begins, or None for a value."""
+    """The flag or override that a word begins, or None for a value."""
     match = _FLAG.match(word.text)
     if match:
         spelled, rest = match[0], word.text[match.end() :]
         if not rest and word.known:
             return FlagUse(plain_name(spelled), spelled, word)
-        if rest.startswith("="):
-            return FlagUse(plain_name(spelled), spelled, word, (), _tail(word, len(spelled) + 1))
-        return None
+        cut = word.partition("=") if rest.startswith("=") else None
+        return FlagUse(plain_name(spelled), spelled, cut[0], (), cut[1]) if cut else None
     match = _OVERRIDE.match(word.text)
-    if match and not word.text.startswith(("/", ".", "http")):
-        inline = _tail(word, match.end())
-        return FlagUse(plain_name(match[1]), match[1], word, (), inline, override=True)
+    cut = word.partition("=") if match else None
+    if match and cut and not word.text.startswith(("/", ".", "http")):
+        return FlagUse(plain_name(match[1]), match[1], cut[0], (), cut[1], override=True)
     return None
-
-
-def _tail(word: Word, start: int) -> Word:
-    """The part of a word after `=`, placed exactly where the word is written without quotes."""
-    at = word.location
-    written = at.span.end - at.span.start
-    plain = at.line == at.end_line and written == len(word.text) and word.known
-    where = part_of(at, start, written) if plain else at
-    return Word(word.text[start:], where, word.why_unknown, word.condition, word.note)

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from pitstop.rules.detection import Evidence, recognise
 from pitstop.rules.finding import Location, Setting, Unknown, Unread
 from pitstop.rules.frameworks import Framework, frameworks
-from pitstop.rules.hardware import hardware_of
-from pitstop.rules.job import FrameworkUse, HardwareFacts, TrainingJob
+from pitstop.rules.hardware import find_gpu, hardware_of
+from pitstop.rules.job import FrameworkUse, HardwareFacts, TrainingJob, Word
 from pitstop.rules.job_code import (
     CommandLine,
     anchored_defaults,
@@ -35,6 +35,7 @@ from pitstop.rules.models import model_of
 from pitstop.rules.pysource import PyModule
 from pitstop.rules.scope import Scope
 from pitstop.rules.sources import Sources, folder_of
+from pitstop.rules.tree import SourceFile
 from pitstop.rules.versions import Versions
 
 NEVER_TRAINS = ("api", "chat", "export", "webchat", "webui", "env", "version", "eval", "help")
@@ -170,7 +171,7 @@ def _job(
     settings, launch = with_parallelism(settled, launch, configs, speakers)
     entry = draft.entry
     paths = dict.fromkeys(c.config.path for c in configs)
-    machine = hardware_of(launch, draft.start.script, settings)
+    machine = hardware_of(launch, _headers(draft), _commented_files(draft, sources))
     return TrainingJob(
         id=_identity(draft),
         title=_title(draft, uses),
@@ -330,12 +331,33 @@ def _files(draft: Draft, configs: Mapping[str, None]) -> Iterator[str]:
     yield from configs
 
 
+def _headers(draft: Draft) -> Mapping[str, Word]:
+    script = draft.start.script
+    return script.headers if script is not None else {}
+
+
+def _commented_files(draft: Draft, sources: Sources) -> Iterator[SourceFile]:
+    """The files whose comments may say on what machine the job runs."""
+    launch = draft.start.launch
+    paths = [launch.location.path] if launch else []
+    paths += [named.config.path for named in draft.configs]
+    for path in paths:
+        file = sources.file(path) if path in sources.paths else None
+        if file is not None:
+            yield file
+
+
 def _merged(given: HardwareFacts | None, found: HardwareFacts) -> HardwareFacts:
     """What the user says of the machine before what the files say."""
     if given is None:
         return found
+    named = find_gpu(given.gpu) if given.gpu and given.memory is None else None
     return replace(
         given,
+        gpu=given.gpu or found.gpu,
+        memory=given.memory or (named.memory if named else None if given.gpu else found.memory),
+        capability=given.capability
+        or (named.capability if named else None if given.gpu else found.capability),
         gpus_per_node=given.gpus_per_node or found.gpus_per_node,
         nodes=given.nodes or found.nodes,
     )

@@ -19,7 +19,7 @@ _NOT_TRAINING = frozenset(
 )  # fmt: skip
 """Folders whose files are checked, shown or copied, not run to train."""
 
-_TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|conftest|setup|noxfile|tasks)\.py$")
+_TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|conftest|noxfile)\.py$")
 
 
 _SHIPPED = frozenset(

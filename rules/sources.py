@@ -95,11 +95,6 @@ class Sources:
         """A shell script, read with what it follows."""
         from pitstop.rules.shell import read_script
 
-        try:
-            import pitstop.rules.shell_reader
-        except ImportError:
-            return None
-
         return self._once(path, self.scripts, lambda file: read_script(file, self.tree))
 
     def jobfile(self, path: str) -> tuple[Script, ...]:

@@ -31,6 +31,17 @@ def at_least(specifier: str, version: str) -> bool | None:
 
 
 @functools.lru_cache(maxsize=4096)
+def possible(specifier: str) -> bool:
+    """True when some version meets the specifier; "" is met by every one."""
+    try:
+        pin = SpecifierSet(specifier)
+    except InvalidSpecifier:
+        return False
+    samples = {v for clause in pin for bound in _bounds(clause) for v in _around(bound)}
+    return not str(pin) or any(pin.contains(v, prereleases=True) for v in samples)
+
+
+@functools.lru_cache(maxsize=4096)
 def allows(specifier: str, wanted: str) -> bool | None:
     """True when all versions that `specifier` allows lie in `wanted`, False when none does,
     None when some do or the specifier is empty or unreadable.

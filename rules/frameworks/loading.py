@@ -1,4 +1,4 @@
-"""Reads the framework files; refuses what the schema of docs/adding-a-framework.md does not have."""
+"""Reads the framework files, and refuses what docs/adding-a-framework.md does not describe."""
 
 from __future__ import annotations
 
