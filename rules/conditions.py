@@ -62,7 +62,7 @@ def deciding(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
     for setting in settings:
         if settled is not None and not _beside(settled, setting):
             break
-        if found and not setting.written and setting.where is None:
+        if found and not setting.written and not _elsewhere(setting, found):
             break
         found.append(setting)
         if settled is None and setting.condition is None:
@@ -72,6 +72,18 @@ def deciding(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
 
 def _beside(one: Setting, other: Setting) -> bool:
     return _of_a_call(one) and _of_a_call(other)
+
+
+def _elsewhere(default: Setting, found: Iterable[Setting]) -> bool:
+    """Whether a default belongs to a call in which none of the other settings stands."""
+    at = default.where
+    return at is not None and not any(
+        s.where is not None
+        and s.where.path == at.path
+        and at.span.start <= s.where.span.start
+        and s.where.span.end <= at.span.end
+        for s in found
+    )
 
 
 def _of_a_call(setting: Setting) -> bool:

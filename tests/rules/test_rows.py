@@ -204,6 +204,31 @@ def test_a_default_counts_only_alone() -> None:
     assert deciding((setting(8, condition="$FAST"), default)) == (setting(8, condition="$FAST"),)
 
 
+def loader(*numbers: int | None) -> tuple[Setting, ...]:
+    """Calls on lines 1, 2, ...: a number is a keyword, None leaves it to the call's default."""
+    made = []
+    for line, number in enumerate(numbers, 1):
+        call = Location("a.py", Span(line * 100, line * 100 + 50), line, 1, line, 51)
+        inside = Location("a.py", Span(line * 100 + 20, line * 100 + 30), line, 21, line, 31)
+        surface = Surface.DEFAULT if number is None else Surface.KEYWORD
+        where = call if number is None else inside
+        made.append(
+            Setting("dataloader.workers", number or 0, surface, "w", "pytorch", name_at=where)
+        )
+    return tuple(sorted(made, key=lambda s: not s.written))
+
+
+def test_a_call_that_leaves_the_keyword_out_decides_beside_one_that_does_not() -> None:
+    assert len(deciding(loader(8, None))) == 2
+
+
+def test_the_default_of_a_call_that_says_something_does_not_count() -> None:
+    written, _ = loader(8, None)
+    own = Location("a.py", Span(100, 150), 1, 1, 1, 51)
+    same = Setting("dataloader.workers", 0, Surface.DEFAULT, "w", "pytorch", name_at=own)
+    assert deciding((written, same)) == (written,)
+
+
 def test_branches_that_differ_make_a_value_unknown() -> None:
     torn = job(
         setting("bf16", "precision.compute", condition="$A"),

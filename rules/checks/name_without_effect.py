@@ -1,0 +1,113 @@
+"""Names that the framework accepts and ignores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pitstop.rules.finding import Finding, Priority, Severity
+from pitstop.rules.rule import Bad, Check, Good
+from pitstop.rules.written_names import written_names
+
+if TYPE_CHECKING:
+    from pitstop.rules.facts import ProjectFacts
+
+
+class NameWithoutEffect(Check):
+    """A name that is accepted and does nothing.
+
+    ## What it finds
+
+    A key or flag that the framework reads without acting on it. The known case is
+    `gradient_checkpointing` in LLaMA-Factory.
+
+    ## Why it costs
+
+    The reader believes that the key decides. LLaMA-Factory turns activation checkpointing on by
+    itself: `false` does not turn it off, and `true` only lets the trainer switch it on a second
+    time with its reentrant default, which can undo what FSDP2 needs.
+
+    ## When it is right
+
+    Never; at best it is harmless.
+
+    ## Fix
+
+    Delete the key. To trade memory for time write `disable_gradient_checkpointing: true`.
+
+    ## Fix safety
+
+    never: a change by hand.
+    """
+
+    id = "LF-C01"
+    name = "name-without-effect"
+    catalogue = "llamafactory"
+    category = "names"
+    severity = Severity.WARNING
+    priority = Priority.MEDIUM
+    resource = "quality"
+    cost = "None by itself; what was meant to be set is not."
+    sources = (
+        "https://github.com/hiyouga/LLaMA-Factory/issues/6232",
+        "https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/model/model_utils/checkpointing.py",
+    )
+    bad = (
+        Bad(
+            {
+                "sft.yaml": """\
+model_name_or_path: Qwen/Qwen2.5-7B-Instruct
+stage: sft
+do_train: true
+finetuning_type: lora
+dataset: identity
+template: qwen
+cutoff_len: 1024
+output_dir: saves/qwen
+bf16: true
+gradient_checkpointing: true
+"""
+            },
+            "sft.yaml",
+            10,
+        ),
+    )
+    good = (
+        Good(
+            {
+                "sft.yaml": """\
+model_name_or_path: Qwen/Qwen2.5-7B-Instruct
+stage: sft
+do_train: true
+finetuning_type: lora
+dataset: identity
+template: qwen
+cutoff_len: 1024
+output_dir: saves/qwen
+bf16: true
+"""
+            },
+            "checkpointing is on by itself",
+        ),
+        Good(
+            {
+                "run.sh": """\
+torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --output_dir out \\
+  --per_device_train_batch_size 4 --bf16 True --gradient_checkpointing True
+""",
+            },
+            "the Trainer obeys it",
+        ),
+    )
+
+    def check(self, facts: ProjectFacts) -> Iterator[Finding]:
+        """Names that the framework's file marks as dead."""
+        for job in facts.jobs:
+            for name in written_names(job, facts):
+                known = name.known
+                if known is not None and known.dead:
+                    yield self.info.finding(
+                        name.at,
+                        f"`{name.spelled}` does nothing here: {known.dead}.",
+                        jobs=(job.id,),
+                    )

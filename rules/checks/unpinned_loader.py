@@ -1,0 +1,126 @@
+"""A training DataLoader whose batches lie in pageable memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pitstop.rules.finding import Finding, Fix, Priority, Safety, Severity
+from pitstop.rules.loaders import training_loaders
+from pitstop.rules.rows import shown
+from pitstop.rules.rule import Bad, Check, Good
+
+if TYPE_CHECKING:
+    from pitstop.rules.facts import ProjectFacts
+
+
+class UnpinnedLoader(Check):
+    """A loader hands out batches in pageable memory.
+
+    ## What it finds
+
+    A `DataLoader` that feeds training on a GPU, with `pin_memory` absent or false.
+
+    ## Why it costs
+
+    The driver copies pageable memory through a buffer of its own while the host waits. From
+    page-locked memory the copy is faster and can run beside the computation.
+
+    ## When it is right
+
+    Batches are already on the GPU, are custom objects without a `pin_memory` method, or host
+    memory is short.
+
+    ## Fix
+
+    Give it `pin_memory=True`, and copy with `non_blocking=True`.
+
+    ## Fix safety
+
+    safe: only where the batch waits differs.
+    """
+
+    id = "GEN-F03b"
+    name = "unpinned-loader"
+    category = "data"
+    severity = Severity.INFO
+    priority = Priority.MEDIUM
+    safety = Safety.SAFE
+    cost = "A few per cent of a step; more when batches are large, as with images or video."
+    sources = (
+        "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
+        "https://docs.pytorch.org/docs/stable/data.html#memory-pinning",
+    )
+    bad = (
+        Bad(
+            {
+                "train.py": """\
+import torch
+from torch.utils.data import DataLoader
+from project import dataset, model, optimizer
+
+loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=8)
+for images, labels in loader:
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+            },
+            "train.py",
+            5,
+            {
+                "train.py": """\
+import torch
+from torch.utils.data import DataLoader
+from project import dataset, model, optimizer
+
+loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=8, pin_memory=True)
+for images, labels in loader:
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+            },
+        ),
+    )
+    good = (
+        Good(
+            {
+                "train.py": """\
+import torch
+from torch.utils.data import DataLoader
+from project import dataset, model, optimizer
+
+use_cuda = torch.cuda.is_available()
+loader = DataLoader(dataset, batch_size=64, num_workers=8, pin_memory=use_cuda)
+for images, labels in loader:
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+            },
+            "it is pinned where there is a GPU",
+        ),
+    )
+
+    def check(self, facts: ProjectFacts) -> Iterator[Finding]:
+        """Training loaders whose deciding setting is not to pin."""
+        for loader in training_loaders(facts):
+            setting = loader.setting("dataloader.pin_memory", "pin_memory", 7)
+            if setting is None or setting.value is not False:
+                continue
+            yield self.info.finding(
+                setting.where or loader.call.location,
+                f"{shown(setting)}: batches are copied to the GPU from pageable memory.",
+                fix=Fix.set_knob(
+                    "dataloader.pin_memory",
+                    True,
+                    safety=self.safety,
+                    text="load batches into page-locked memory",
+                ),
+                deciding=setting,
+                jobs=(loader.job.id,),
+            )
