@@ -135,3 +135,30 @@ def ancestors(module: PyModule, node: ast.AST) -> Iterator[ast.AST]:
     while parent is not None:
         yield parent
         parent = module.parents.get(parent)
+
+
+_PRINTING = frozenset({"print", "tqdm.tqdm.write", "tqdm.write"})
+_PROGRESS = frozenset({"set_description", "set_description_str", "set_postfix", "set_postfix_str"})
+_LEVELS = frozenset({"debug", "info", "warning", "error", "critical", "log", "print"})
+
+
+def printer(module: PyModule, node: ast.Call) -> bool:
+    """Whether a call writes text: print, a logger's method, a progress bar's description."""
+    if (module.qualified(node.func) or "") in _PRINTING:
+        return True
+    if not isinstance(node.func, ast.Attribute):
+        return False
+    if node.func.attr in _PROGRESS:
+        return True
+    owner = ast.unparse(node.func.value).lower()
+    return node.func.attr in _LEVELS and owner.rpartition(".")[2].startswith(("log", "_log"))
+
+
+def prints(module: PyModule, node: ast.AST) -> bool:
+    """Whether a node is (part of) an argument of a call that writes text."""
+    for parent in ancestors(module, node):
+        if isinstance(parent, ast.Call) and printer(module, parent):
+            return True
+        if isinstance(parent, ast.stmt):
+            return False
+    return False
