@@ -13,17 +13,15 @@ from demo.conversation import (
     start_thread,
 )
 from demo.graphql import Arguments, FieldType, Problem
-from demo.graphql_types import (
+from demo.graphql_nodes import (
     CommentNode,
     PullNode,
     ReviewNode,
     ThreadNode,
-    define,
     find_node,
-    linked,
     may_write,
-    scalar,
 )
+from demo.graphql_types import define, linked, scalar
 from demo.pulls import anchors_for
 from demo.rest.call import Call
 from demo.rest.reviews import submitted_state
@@ -36,6 +34,20 @@ MUTATIONS: dict[str, FieldType] = {}
 Mutation = Callable[[Call, Any], Payload]
 
 
+# The members of each mutation's input; those with ! must be given.
+INPUTS = {
+    "resolveReviewThread": "threadId!",
+    "unresolveReviewThread": "threadId!",
+    "addPullRequestReviewThread": (
+        "body! path! line side startLine startSide subjectType pullRequestId pullRequestReviewId"
+    ),
+    "addPullRequestReviewThreadReply": "body! pullRequestReviewThreadId! pullRequestReviewId",
+    "submitPullRequestReview": "event! body pullRequestId pullRequestReviewId",
+    "minimizeComment": "subjectId! classifier!",
+    "unminimizeComment": "subjectId!",
+}
+
+
 def mutation(name: str, **gives: str) -> Callable[[Mutation], Mutation]:
     """Serve a mutation; `gives` names the payload's fields and their types."""
 
@@ -45,9 +57,7 @@ def mutation(name: str, **gives: str) -> Callable[[Mutation], Mutation]:
         define(payload, fields | {"clientMutationId": scalar(_member("clientMutationId"))})
 
         def resolve(call: Call, _: Any, arguments: Arguments) -> Payload:
-            given = arguments.get("input")
-            if not isinstance(given, dict):
-                raise Problem("INVALID", f"{name} needs an input")
+            given = checked_input(name, arguments.get("input"))
             try:
                 done = run(call, given)
             except Refusal as refusal:
@@ -58,6 +68,25 @@ def mutation(name: str, **gives: str) -> Callable[[Mutation], Mutation]:
         return run
 
     return register
+
+
+def checked_input(name: str, given: Any) -> Payload:
+    """The input, if it has the members that it must have and no others. Raises Problem."""
+    kind = name[:1].upper() + name[1:] + "Input"
+    words = INPUTS[name].split()
+    known = {word.rstrip("!") for word in words} | {"clientMutationId"}
+    if not isinstance(given, dict):
+        message = f"Field '{name}' is missing required arguments: input"
+        raise Problem("argumentLiteralsIncompatible", message)
+    for member in given:
+        if member not in known:
+            message = f"InputObject '{kind}' doesn't accept argument '{member}'"
+            raise Problem("argumentNotAccepted", message)
+    for word in words:
+        if word.endswith("!") and given.get(word[:-1]) is None:
+            message = f"Argument '{word[:-1]}' on InputObject '{kind}' is required."
+            raise Problem("missingRequiredInputObjectAttribute", message)
+    return given
 
 
 def _member(name: str) -> Callable[[Payload], Any]:
@@ -165,7 +194,7 @@ def submit(call: Call, given: Payload) -> Payload:
     return {"pullRequestReview": node}
 
 
-@mutation("minimizeComment", minimizedComment="Node")
+@mutation("minimizeComment", minimizedComment="Minimizable")
 def minimize(call: Call, given: Payload) -> Payload:
     """Fold a comment away."""
     node = find_node(call, given.get("subjectId"))
@@ -175,7 +204,7 @@ def minimize(call: Call, given: Payload) -> Payload:
     return {"minimizedComment": node}
 
 
-@mutation("unminimizeComment", unminimizedComment="Node")
+@mutation("unminimizeComment", unminimizedComment="Minimizable")
 def unminimize(call: Call, given: Payload) -> Payload:
     """Unfold it again."""
     node = find_node(call, given.get("subjectId"))

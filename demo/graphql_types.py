@@ -1,73 +1,20 @@
 """The GraphQL types that a review bot asks about, as tables of fields.
 
-Names and nullability follow docs.github.com, "GraphQL: Objects".
+Names, types and arguments follow GitHub's published schema (docs.github.com/public/fpt).
 """
 
 from __future__ import annotations
 
-import base64
-from dataclasses import dataclass
 from typing import Any
 
-from demo.graphql import NAMES, TYPES, Arguments, FieldType, ObjectType, Page, Problem, cursor
-from demo.rest.call import Call
+from demo import graphql_nodes as nodes
+from demo.graphql import NAMES, TYPES, FieldType, ObjectType, Page, cursor
+from demo.graphql_nodes import CommentNode, PullNode, ReviewNode, TalkNode, ThreadNode
 from demo.shapes import stamp, stamp_or_none
 from demo.shapes_issue import association
-from demo.state import (
-    Comment,
-    Issue,
-    Label,
-    Pull,
-    Repository,
-    Review,
-    ReviewComment,
-    Thread,
-    User,
-    node_id,
-)
+from demo.state import Label, Repository, User, node_id
 
 PAGING = frozenset({"first", "last", "after", "before"})
-
-
-@dataclass(frozen=True, slots=True)
-class PullNode:
-    """A pull request with its surroundings."""
-
-    repo: Repository
-    issue: Issue
-    pull: Pull
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadNode:
-    """A thread with its surroundings."""
-
-    of: PullNode
-    thread: Thread
-
-
-@dataclass(frozen=True, slots=True)
-class CommentNode:
-    """A review comment with its surroundings."""
-
-    of: ThreadNode
-    comment: ReviewComment
-
-
-@dataclass(frozen=True, slots=True)
-class TalkNode:
-    """A conversation comment with its surroundings."""
-
-    of: PullNode
-    comment: Comment
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewNode:
-    """A review with its surroundings."""
-
-    of: PullNode
-    review: Review
 
 
 def scalar(read: Any) -> FieldType:
@@ -111,110 +58,6 @@ def _edges(page: Page) -> list[tuple[str, Any]]:
     return [(cursor(page.start + index), item) for index, item in enumerate(page.items)]
 
 
-def _actor(call: Call, login: str, kind: str) -> str:
-    return f"{call.links.html}/{'apps/' if kind == 'Bot' else ''}{login}"
-
-
-def bare_login(user: User) -> str:
-    """GraphQL leaves out the [bot] that REST shows."""
-    return user.login.removesuffix("[bot]")
-
-
-def may_write(call: Call, repo: Repository, *needs: str) -> bool:
-    """True when the token holds all these permissions for the repository."""
-    token = call.token
-    if token is None or not token.reaches(repo.full_name):
-        return False
-    if token.kind == "personal" and repo.role(token.user) not in ("write", "maintain", "admin"):
-        return False
-    return all(token.may(need) for need in needs)
-
-
-def _threads(call: Call, node: PullNode) -> list[ThreadNode]:
-    seen = {c.id for c in node.pull.review_comments(viewer=call.user)}
-    return [ThreadNode(node, t) for t in node.pull.threads if any(c.id in seen for c in t.comments)]
-
-
-def _thread_comments(call: Call, node: ThreadNode) -> list[CommentNode]:
-    seen = {c.id for c in node.of.pull.review_comments(viewer=call.user)}
-    return [CommentNode(node, comment) for comment in node.thread.comments if comment.id in seen]
-
-
-def _reviews(call: Call, node: PullNode) -> list[ReviewNode]:
-    shown = [r for r in node.pull.reviews if r.state != "PENDING" or r.user is call.user]
-    return [ReviewNode(node, review) for review in shown]
-
-
-def _review_comments(call: Call, node: ReviewNode) -> list[CommentNode]:
-    return [
-        CommentNode(ThreadNode(node.of, thread), comment)
-        for thread in node.of.pull.threads
-        for comment in thread.comments
-        if comment.review == node.review.id
-    ]
-
-
-def repository(call: Call, arguments: Arguments) -> Repository:
-    """The repository of `owner` and `name`, if the token may see it. Raises Problem."""
-    name = f"{arguments.get('owner')}/{arguments.get('name')}"
-    repo = call.world.repositories.get(name.lower())
-    hidden = repo is not None and repo.private and not may_write(call, repo)
-    if repo is None or hidden:
-        message = f"Could not resolve to a Repository with the name '{name}'."
-        raise Problem("NOT_FOUND", message)
-    return repo
-
-
-def pull_request(call: Call, repo: Repository, arguments: Arguments) -> PullNode:
-    """The pull request of a number. Raises Problem."""
-    number = arguments.get("number")
-    issue = repo.issues.get(number) if isinstance(number, int) else None
-    if issue is None or issue.pull is None:
-        message = f"Could not resolve to a PullRequest with the number of {number}."
-        raise Problem("NOT_FOUND", message)
-    return PullNode(repo, issue, issue.pull)
-
-
-def find_node(call: Call, identity: Any) -> Any:
-    """The object of a global id. Raises Problem."""
-    kind, _, rest = str(identity).partition("_")
-    try:
-        number = int(base64.urlsafe_b64decode(rest + "=" * (-len(rest) % 4)).decode()[6:])
-    except ValueError:
-        number = -1
-    for repo in call.world.repositories.values():
-        for issue, pull in repo.pulls():
-            of = PullNode(repo, issue, pull)
-            if found := _within(of, kind, number):
-                return found
-        if kind == "R" and repo.id == number:
-            return repo
-    message = f"Could not resolve to a node with the global id of '{identity}'"
-    raise Problem("NOT_FOUND", message)
-
-
-def _within(of: PullNode, kind: str, number: int) -> Any:
-    if kind == "PR" and of.issue.id == number:
-        return of
-    if kind == "IC":
-        return next((TalkNode(of, c) for c in of.issue.comments if c.id == number), None)
-    if kind == "PRR":
-        return next((ReviewNode(of, r) for r in of.pull.reviews if r.id == number), None)
-    for thread in of.pull.threads:
-        if kind == "PRRT" and thread.id == number:
-            return ThreadNode(of, thread)
-        if kind == "PRRC":
-            for comment in thread.comments:
-                if comment.id == number:
-                    return CommentNode(ThreadNode(of, thread), comment)
-    return None
-
-
-def _may_resolve(call: Call, node: ThreadNode) -> bool:
-    # Resolving needs contents: write too, though it changes none (community discussion 44650).
-    return may_write(call, node.of.repo, "pull_requests", "contents")
-
-
 def _comment_fields(address: Any) -> dict[str, FieldType]:
     """What comments of both kinds have."""
     return {
@@ -225,41 +68,20 @@ def _comment_fields(address: Any) -> dict[str, FieldType]:
         "author": linked("Actor", lambda it: it.comment.user),
         "createdAt": scalar(lambda it: stamp(it.comment.created)),
         "updatedAt": scalar(lambda it: stamp(it.comment.updated)),
-        "isMinimized": scalar(lambda it: it.comment.minimized is not None),
-        "minimizedReason": scalar(lambda it: it.comment.minimized),
         "viewerDidAuthor": FieldType(lambda call, it, _: it.comment.user is call.user),
         "url": FieldType(address),
-    }
-
-
-def _talk_url(call: Call, it: TalkNode, _: Arguments) -> str:
-    page = f"{call.links.page(it.of.repo)}/pull/{it.of.issue.number}"
-    return f"{page}#issuecomment-{it.comment.id}"
-
-
-def _comment_url(call: Call, it: CommentNode, _: Arguments) -> str:
-    page = f"{call.links.page(it.of.of.repo)}/pull/{it.of.of.issue.number}"
-    return f"{page}#discussion_r{it.comment.id}"
-
-
-def _review_of(it: CommentNode) -> ReviewNode | None:
-    of = it.of.of
-    return next((ReviewNode(of, r) for r in of.pull.reviews if r.id == it.comment.review), None)
-
-
-def _reply_to(it: CommentNode) -> CommentNode | None:
-    first = it.of.thread.comments[0]
-    return CommentNode(it.of, first) if it.comment.reply_to is not None else None
-
-
-def _pull_state(it: PullNode) -> str:
-    return "MERGED" if it.pull.merged is not None else it.issue.state.upper()
+    } | MINIMIZED
 
 
 ACTOR = {
-    "login": scalar(bare_login),
-    "url": FieldType(lambda call, it, _: _actor(call, bare_login(it), it.type)),
+    "login": scalar(nodes.bare_login),
+    "url": FieldType(lambda call, it, _: nodes.actor_url(call, nodes.bare_login(it), it.type)),
     "avatarUrl": FieldType(lambda call, it, _: f"{call.links.html}/avatars/{it.id}"),
+}
+IDENTITY = {"id": scalar(lambda it: node_id("U", it.id))}
+MINIMIZED = {
+    "isMinimized": scalar(lambda it: it.comment.minimized is not None),
+    "minimizedReason": scalar(lambda it: it.comment.minimized),
 }
 ANCHOR = {
     "path": scalar(lambda it: it.thread.anchor.path),
@@ -287,20 +109,13 @@ NAMES.update(
     }
 )
 
-identified = {"id": scalar(lambda it: "")}
-define("Node", identified)
+define("Node", {"id": scalar(lambda it: node_id("X", 0))})
 define("Actor", ACTOR)
+define("RepositoryOwner", ACTOR | IDENTITY)
+define("Minimizable", MINIMIZED)
 for name in ("User", "Bot"):
-    define(
-        name,
-        ACTOR
-        | {
-            "id": scalar(lambda it: node_id("U", it.id)),
-            "databaseId": scalar(lambda it: it.id),
-        },
-        "Actor",
-        "Node",
-    )
+    fields = ACTOR | IDENTITY | {"databaseId": scalar(lambda it: it.id)}
+    define(name, fields, "Actor", "Node", "RepositoryOwner")
 define(
     "PageInfo",
     {
@@ -331,10 +146,10 @@ define(
         "nameWithOwner": scalar(lambda it: it.full_name),
         "isFork": scalar(lambda it: it.parent is not None),
         "isPrivate": scalar(lambda it: it.private),
-        "owner": linked("Actor", lambda it: it.owner),
+        "owner": linked("RepositoryOwner", lambda it: it.owner),
         "url": FieldType(lambda call, it, _: call.links.page(it)),
         "viewerPermission": FieldType(lambda call, it, _: it.role(call.user).upper()),
-        "pullRequest": FieldType(pull_request, "PullRequest", frozenset({"number"})),
+        "pullRequest": FieldType(nodes.pull_request, "PullRequest", frozenset({"number"})),
     },
     "Node",
 )
@@ -347,7 +162,7 @@ define(
         "number": scalar(lambda it: it.issue.number),
         "title": scalar(lambda it: it.issue.title),
         "body": scalar(lambda it: it.issue.body or ""),
-        "state": scalar(_pull_state),
+        "state": scalar(nodes.pull_state),
         "closed": scalar(lambda it: it.issue.state == "closed"),
         "merged": scalar(lambda it: it.pull.merged is not None),
         "isDraft": scalar(lambda it: it.pull.draft),
@@ -367,8 +182,8 @@ define(
         "comments": many(
             "IssueComment", lambda call, it: [TalkNode(it, c) for c in it.issue.comments]
         ),
-        "reviews": many("PullRequestReview", _reviews, "states", "author"),
-        "reviewThreads": many("PullRequestReviewThread", _threads),
+        "reviews": many("PullRequestReview", nodes.reviews, "states", "author"),
+        "reviewThreads": many("PullRequestReviewThread", nodes.threads),
     },
     "Node",
     connected=True,
@@ -387,15 +202,15 @@ define(
         "diffSide": scalar(lambda it: it.thread.anchor.side),
         "startDiffSide": scalar(lambda it: it.thread.anchor.start_side),
         "viewerCanResolve": FieldType(
-            lambda call, it, _: it.thread.resolved_by is None and _may_resolve(call, it)
+            lambda call, it, _: it.thread.resolved_by is None and nodes.may_resolve(call, it)
         ),
         "viewerCanUnresolve": FieldType(
-            lambda call, it, _: it.thread.resolved_by is not None and _may_resolve(call, it)
+            lambda call, it, _: it.thread.resolved_by is not None and nodes.may_resolve(call, it)
         ),
         "viewerCanReply": FieldType(
-            lambda call, it, _: may_write(call, it.of.repo, "pull_requests")
+            lambda call, it, _: nodes.may_write(call, it.of.repo, "pull_requests")
         ),
-        "comments": many("PullRequestReviewComment", _thread_comments),
+        "comments": many("PullRequestReviewComment", nodes.thread_comments),
         "pullRequest": linked("PullRequest", lambda it: it.of),
         "repository": linked("Repository", lambda it: it.of.repo),
     },
@@ -405,7 +220,7 @@ define(
 define(
     "PullRequestReviewComment",
     {name: _through_thread(field) for name, field in ANCHOR.items()}
-    | _comment_fields(_comment_url)
+    | _comment_fields(nodes.comment_url)
     | {
         "id": scalar(lambda it: node_id("PRRC", it.comment.id)),
         "outdated": scalar(lambda it: it.of.thread.anchor.outdated),
@@ -413,9 +228,9 @@ define(
         "position": scalar(lambda it: it.of.thread.anchor.position),
         "commit": linked("Commit", lambda it: it.of.thread.anchor.commit),
         "originalCommit": linked("Commit", lambda it: it.of.thread.anchor.original_commit),
-        "pullRequestReview": linked("PullRequestReview", _review_of),
+        "pullRequestReview": linked("PullRequestReview", nodes.review_of),
         "pullRequest": linked("PullRequest", lambda it: it.of.of),
-        "replyTo": linked("PullRequestReviewComment", _reply_to),
+        "replyTo": linked("PullRequestReviewComment", nodes.reply_to),
         "authorAssociation": scalar(lambda it: association(it.of.of.repo, it.comment.user)),
     },
     "Node",
@@ -425,7 +240,7 @@ define(
 )
 define(
     "IssueComment",
-    _comment_fields(_talk_url)
+    _comment_fields(nodes.talk_url)
     | {
         "id": scalar(lambda it: node_id("IC", it.comment.id)),
         "pullRequest": linked("PullRequest", lambda it: it.of),
@@ -447,7 +262,7 @@ define(
         "author": linked("Actor", lambda it: it.review.user),
         "submittedAt": scalar(lambda it: stamp_or_none(it.review.submitted)),
         "commit": linked("Commit", lambda it: it.review.commit),
-        "comments": many("PullRequestReviewComment", _review_comments),
+        "comments": many("PullRequestReviewComment", nodes.review_comments),
         "pullRequest": linked("PullRequest", lambda it: it.of),
     },
     "Node",
@@ -457,14 +272,14 @@ define(
 define(
     "Query",
     {
-        "viewer": FieldType(lambda call, it, _: call.user, "Actor"),
+        "viewer": FieldType(lambda call, it, _: nodes.viewer(call), "User"),
         "repository": FieldType(
-            lambda call, it, arguments: repository(call, arguments),
+            lambda call, it, arguments: nodes.repository(call, arguments),
             "Repository",
             frozenset({"owner", "name", "followRenames"}),
         ),
         "node": FieldType(
-            lambda call, it, arguments: find_node(call, arguments.get("id")),
+            lambda call, it, arguments: nodes.find_node(call, arguments.get("id")),
             "Node",
             frozenset({"id"}),
         ),

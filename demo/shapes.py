@@ -186,6 +186,7 @@ def repository_json(links: Links, repo: Repository, *, role: str = "read") -> Js
         "created_at": stamp(repo.created),
         "updated_at": stamp(repo.created),
         "permissions": permissions_json(role),
+        "custom_properties": {},
     }
 
 

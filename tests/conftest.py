@@ -36,7 +36,6 @@ the description carries the header `x-deliberate`; its answer is still checked.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -52,12 +51,12 @@ def served(forge: Forge) -> Iterator[Forge]:
 
 
 @pytest.fixture
-def forge(tmp_path: Path) -> Iterator[Forge]:
+def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
     """A running forge whose traffic is checked at the end."""
-    yield from served(Forge(tmp_path / "forge"))
+    yield from served(Forge(tmp_path_factory.mktemp("forge")))
 
 
 @pytest.fixture
-def enterprise_forge(tmp_path: Path) -> Iterator[Forge]:
+def enterprise_forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
     """The same as an Enterprise Server: API below /api/v3, GraphQL at /api/graphql."""
-    yield from served(Forge(tmp_path / "forge", enterprise=True))
+    yield from served(Forge(tmp_path_factory.mktemp("forge"), enterprise=True))
