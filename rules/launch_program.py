@@ -60,6 +60,8 @@ def take_apart(words: Sequence[Word]) -> Start | None:
         if program is not None:
             return replace(program, stages=(*stages, *program.stages), env=env)
         step = inner_command(rest)
+        if step is None and not rest[0].known:
+            step = 1  # `$PREFIX torchrun ...`
         if step is None:
             return None
         if name in _STARTING:

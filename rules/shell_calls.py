@@ -13,17 +13,15 @@ from pitstop.rules.notes import comment_text, explains, note_beside
 from pitstop.rules.shell import Command, Heredoc
 from pitstop.rules.shell_commands import DECLARATIONS, CommandReader, SimpleCommand, unterminated
 from pitstop.rules.shell_expand import Expander
-from pitstop.rules.shell_lexer import UNRESOLVED
 from pitstop.rules.shell_session import Flow, Session
 from pitstop.rules.shell_substitution import output
-from pitstop.rules.shell_text import ShellText, TextBuilder
+from pitstop.rules.shell_text import Mark, ShellText, TextBuilder
 from pitstop.rules.shell_values import (
     Binding,
     Field,
     Scope,
     conditional,
     known,
-    split,
     text_of,
     unknown,
     word_of,
@@ -32,10 +30,6 @@ from pitstop.rules.shell_wrappers import SHELLS, WRAPPERS, command_name, inner_c
 
 _PERSONAL = re.compile(r"^(?:/|~|\$\{?HOME\b)|(?:^|/)(?:activate|\w*profile|\.?\w*rc|conda\.sh)$")
 """What a script may source without its being part of a repository."""
-
-
-_PLAIN = re.compile(r"[^;&|<>()`'\"\\\n#*=]*(?:=[^;&|<>()`'\"\\\n#*]*)?")
-"""Text that the shell reads as blank-separated words and nothing else."""
 
 
 class RunText(Protocol):
@@ -216,14 +210,7 @@ class Calls:
         scope.arguments, scope.source = saved
 
     def _eval(self, call: Call, flow: Flow) -> None:
-        text = self._typed(call.fields[1:], call)
-        if _PLAIN.fullmatch(text.text):  # one command: its words keep conditions and notes
-            fields = [word for field in call.fields[1:] for word in split(field)[1]]
-            start, end = call.simple.start, call.simple.end
-            words = tuple(word_of(f, self.text, start, end) for f in fields)
-            self._command(replace(call, words=words, fields=tuple(fields)), flow)
-        else:
-            self.run_text(text, flow)
+        self.run_text(self._typed(call.fields[1:], call), flow)
 
     def _function(self, call: Call, flow: Flow) -> None:
         scope = flow.scope
@@ -275,6 +262,9 @@ class Calls:
             self._wrapped_text(call, at, env, flow)
             step = inner_command(call.words[at:])
             if step is None:
+                if name in ("sbatch", "ssh"):
+                    inner = replace(flow, outer=(*flow.outer, *call.words[at:]))
+                    self._heredoc_script(call, env, inner)
                 return
             if name == "env":
                 env = {**env, **self._assigned(call, at, at + step)}
@@ -327,10 +317,15 @@ class Calls:
         if at < len(call.words):
             self._script(call, at, env, flow)
             return
+        self._heredoc_script(call, env, flow)
+
+    def _heredoc_script(self, call: Call, env: dict[str, Binding], flow: Flow) -> None:
+        """`bash <<EOF`, `sbatch <<EOF`, `ssh host <<EOF`: the script is the heredoc."""
         for redirect in call.simple.redirects:
             if redirect.heredoc is not None:
-                body = self.text.slice(*redirect.heredoc.body)
-                self._child(body, (), env, flow)
+                body = self.reader.heredoc_word(redirect.heredoc)
+                content = self.expander(flow.scope).text(body.parts)
+                self._child(self._typed((content,), call), (), env, flow)
 
     def _script(self, call: Call, at: int, env: dict[str, Binding], flow: Flow) -> None:
         """A script of the repository that is started as a program."""
@@ -361,6 +356,7 @@ class Calls:
             arguments=tuple(arguments),
             cwd=flow.scope.cwd,
         )
+        self.session.take_headers(text, scope)
         self.run_text(text, replace(flow, scope=scope), what, child=True)
 
     def _typed(self, fields: Sequence[Field], call: Call) -> ShellText:
@@ -372,12 +368,14 @@ class Calls:
             if index:
                 builder.invent(" ")
             for f in field:
-                if (f.why and not f.text.startswith("$")) or f.condition:
-                    builder.invent(UNRESOLVED)
-                elif f.exact:
+                start = builder.size
+                if f.exact:
                     builder.copy(f.source, f.start, f.end)
                 else:
                     builder.invent(f.text)
+                why = None if f.text.startswith("$") else f.why  # `$X` may be known there
+                if f.condition or f.note or why:
+                    builder.mark(start, Mark(0, 0, f.condition, f.note, why))
         return builder.build()
 
     # --- files that a script writes ------------------------------------------------------

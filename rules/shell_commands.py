@@ -112,7 +112,9 @@ class CommandReader:
             elif self.text[at] == "#":
                 comment = self._comment(at, end)
                 break
-            elif redirect := _REDIRECT.match(self.text, at, end):
+            elif (redirect := _REDIRECT.match(self.text, at, end)) and not (
+                self.lexer.placeholder(at, end)
+            ):
                 if self.text.startswith("(", redirect.end()) and redirect[2] in "<>":
                     at = last = self._word(at, end, draft)
                 else:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pitstop.rules.shell_arithmetic import evaluate
 from pitstop.rules.shell_commands import MAX_ELEMENTS, RawArray, RawAssignment
 from pitstop.rules.shell_lexer import (
+    PLACEHOLDER,
     Arithmetic,
     Lexer,
     Literal,
@@ -19,7 +20,7 @@ from pitstop.rules.shell_lexer import (
     RawWord,
     Substitution,
 )
-from pitstop.rules.shell_text import ShellText
+from pitstop.rules.shell_text import Mark, ShellText
 from pitstop.rules.shell_values import (
     Binding,
     Field,
@@ -107,16 +108,37 @@ class Expander:
     def value(self, part: Part) -> Field:
         """One part as one value."""
         if isinstance(part, Literal):
-            fragment = Fragment(part.text, self.source, part.start, part.end, part.exact)
-            return (fragment,)
+            return self._literal(part)
         if isinstance(part, Parameter):
             return self._parameter(part)
         if isinstance(part, Arithmetic):
             return (self._arithmetic(part),)
         if isinstance(part, Substitution):
             found = self.substitute(*part.inner)
-            return found if found is not None else (self._unknown(part, "output of a command"),)
+            if found is None or part.process:
+                return (self._unknown(part, "output of a command"),)
+            return found
         return (self._unknown(part, part.why),)
+
+    def _literal(self, part: Literal) -> Field:
+        """Characters as they stand, cut where something more is known of some of them."""
+        whole = Fragment(part.text, self.source, part.start, part.end, part.exact)
+        if self.source.marks:
+            out = [self._marked(whole, *stretch) for stretch in self._stretches(part)]
+            return tuple(out)
+        if "<" in part.text and part.exact:
+            return _placeholders(whole)
+        return (whole,)
+
+    def _stretches(self, part: Literal) -> list[tuple[int, int, Mark | None]]:
+        found = list(self.source.stretches(part.start, part.end))
+        return found if part.exact else [(part.start, part.end, found[0][2] if found else None)]
+
+    def _marked(self, whole: Fragment, start: int, end: int, mark: Mark | None) -> Fragment:
+        cut = whole.cut(start - whole.start, end - whole.start) if whole.exact else whole
+        if mark is None:
+            return cut
+        return replace(cut, condition=mark.condition, note=mark.note, why=mark.why)
 
     def _unknown(self, part: Part, why: str, *, soft: bool = False) -> Fragment:
         return unknown(self.source, part.start, part.end, why, soft=soft)
@@ -328,6 +350,20 @@ _OPERATORS: dict[str, Callable[[Expander, Parameter, Field | None], Field]] = {
     ":?": Expander._required,
     "?": Expander._required,
 }
+
+
+def _placeholders(whole: Fragment) -> Field:
+    """`<path to model>` inside quotes is no value either."""
+    out: list[Fragment] = []
+    at = 0
+    for found in PLACEHOLDER.finditer(whole.text):
+        if at < found.start():
+            out.append(whole.cut(at, found.start()))
+        out.append(replace(whole.cut(*found.span()), why="left for the reader to fill in"))
+        at = found.end()
+    if at < len(whole.text) or not out:
+        out.append(whole.cut(at, len(whole.text)))
+    return tuple(out)
 
 
 def _is_list(part: Parameter) -> bool:

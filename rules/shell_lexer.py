@@ -25,10 +25,6 @@ MAX_WORK = 12_000_000
 """Characters looked at for one script; nested text is looked at more than once."""
 
 
-UNRESOLVED = "${{ not known here }}"
-"""Stands in a made-up text for characters that could not be resolved."""
-
-
 class ExhaustedError(Exception):
     """A limit was reached; the message says which."""
 
@@ -69,12 +65,13 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """`$(...)` or backticks; `inner` is the range of the commands."""
+    """`$(...)`, backticks, or `<(...)` (`process`); `inner` is the range of the commands."""
 
     start: int
     end: int
     inner: tuple[int, int]
     quoted: bool = False
+    process: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +129,10 @@ _BRACED = re.compile(
 _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _TEMPLATE = re.compile(r"\$\{\{.{0,500}?\}\}", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
+PLACEHOLDER = re.compile(
+    r"<(?=[^<>\n]* |your|path|my|some|model|data|output|dir)[A-Za-z][\w ./:,-]*[\w.]>"
+)
+"""`<path to model>`, which examples leave for the reader to fill in."""
 _BLANK_TAIL = re.compile(r"[ \t]*(?:\r?\n|\Z)")
 
 
@@ -190,9 +191,19 @@ class Lexer:
             return at + 1 if mode is Mode.QUOTED else self._double(at, end, parts)
         if char in "<>" and self.text.startswith("(", at + 1) and not parts:
             stop = self._close(at + 2, end, COMMAND)
-            parts.append(Opaque(at, stop, "process substitution"))
+            parts.append(Substitution(at, stop, (at + 2, stop - 1), process=True))
             return stop
+        if found := self.placeholder(at, end):
+            parts.append(Opaque(at, found.end(), "left for the reader to fill in"))
+            return found.end()
         return None
+
+    def placeholder(self, at: int, end: int) -> re.Match[str] | None:
+        """A placeholder in angle brackets at `at`, which is no redirection."""
+        if self.text[at] != "<":
+            return None
+        found = PLACEHOLDER.match(self.text, at, end)
+        return found if found and self.text[found.end() : found.end() + 1].strip() == "" else None
 
     def _backslash(self, at: int, end: int, mode: Mode, parts: list[Part]) -> int:
         text = self.text

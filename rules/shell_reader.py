@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pitstop.rules.job import Word
 from pitstop.rules.shell import Script
-from pitstop.rules.shell_headers import read_headers
 from pitstop.rules.shell_lexer import ExhaustedError
 from pitstop.rules.shell_session import Flow, Session
 from pitstop.rules.shell_statements import Statements
@@ -16,15 +14,14 @@ from pitstop.rules.tree import RepoTree, SourceFile
 def read(file: SourceFile, tree: RepoTree) -> Script:
     """The script in a file of the tree."""
     text = ShellText.of_file(file)
-    return read_text(text, tree, Scope(text, file.path), read_headers(file))
+    return read_text(text, tree, Scope(text, file.path))
 
 
-def read_text(
-    text: ShellText, tree: RepoTree, scope: Scope, headers: dict[str, Word] | None = None
-) -> Script:
+def read_text(text: ShellText, tree: RepoTree, scope: Scope) -> Script:
     """The script in any text, from a scope that may hold variables already."""
     session = Session(tree)
     session.enter(("file", text.path))
+    session.take_headers(text, scope)
     try:
         Statements(session, text).run(Flow(scope))
     except ExhaustedError as reached:
@@ -32,4 +29,4 @@ def read_text(
     exports = {
         name: word_of(binding.value, text, 0, 0) for name, binding in scope.exports().items()
     }
-    return session.script(text.path, exports, headers or {})
+    return session.script(text.path, exports)

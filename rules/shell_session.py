@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from pitstop.rules.finding import Location, Unread
 from pitstop.rules.job import Word
 from pitstop.rules.shell import Command, Heredoc, Script
+from pitstop.rules.shell_headers import SLURM_VARIABLES, read_headers
 from pitstop.rules.shell_lexer import ExhaustedError
 from pitstop.rules.shell_text import ShellText
-from pitstop.rules.shell_values import Scope
+from pitstop.rules.shell_values import Binding, Fragment, Scope
 from pitstop.rules.tree import RepoTree, SourceFile, UnreadableError, normalise
 
 MAX_STATEMENTS = 20_000
@@ -46,6 +47,7 @@ class Session:
     broken: dict[Location, None] = field(default_factory=dict)
     heredocs: dict[Location, Heredoc] = field(default_factory=dict)
     followed: dict[str, None] = field(default_factory=dict)
+    headers: dict[str, Word] = field(default_factory=dict)
     work: int = 0
     _statements: int = 0
     _nesting: int = 0
@@ -85,6 +87,18 @@ class Session:
         """Undo `enter`."""
         self._nesting -= 1
         self._active.pop()
+
+    def take_headers(self, text: ShellText, scope: Scope) -> None:
+        """Read the scheduler's headers of a text; they decide what SLURM_* hold in it."""
+        found = read_headers(text)
+        for name, word in found.items():
+            self.headers.setdefault(name, word)
+        for variable, name in SLURM_VARIABLES.items():
+            if name in found and variable not in scope.variables:
+                at = found[name].location.span
+                source = ShellText.of_file(SourceFile(text.path, text.home[0].text))
+                value = Fragment(found[name].text, source, at.start, at.end, found[name].exact)
+                scope.variables[variable] = Binding(((value,),), exported=True)
 
     # --- files ---------------------------------------------------------------------------
 
@@ -148,7 +162,7 @@ class Session:
 
     # --- the end -------------------------------------------------------------------------
 
-    def script(self, path: str, env: dict[str, Word], headers: dict[str, Word]) -> Script:
+    def script(self, path: str, env: dict[str, Word]) -> Script:
         """Everything found."""
         return Script(
             path,
@@ -158,7 +172,7 @@ class Session:
             tuple(sorted(self.broken)),
             tuple(sorted(self.followed.keys() - {path})),
             tuple(self.heredocs.values()),
-            headers,
+            self.headers,
         )
 
 

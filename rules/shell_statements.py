@@ -126,6 +126,11 @@ class Statements:
         body = node.child_by_field_name("body")
         if body is not None:
             self.statement(body, flow)
+        for redirect in node.children_by_field_name("redirect"):
+            target = redirect.child_by_field_name("destination")
+            if target is not None:  # `done < <(python list.py)`
+                word = self.lexer.word(target.start_byte, target.end_byte)
+                self.calls.expander(flow.scope, flow).fields(word)
 
     def _list(self, node: Node, flow: Flow) -> None:
         condition: str | None = None

@@ -7,8 +7,8 @@ together from pieces of a file; positions in it lead back to the file.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from pitstop.rules.finding import Location
 from pitstop.rules.tree import SourceFile
@@ -25,6 +25,18 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """What else is known of a range of a text that was put together from variables: the
+    condition under which it is there, the author's reason, why it could not be resolved."""
+
+    start: int
+    end: int
+    condition: str | None = None
+    note: str | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ShellText:
     """A text with its origin. Characters outside every segment were made up or rewritten;
     `home` is the range of a file to show for them."""
@@ -32,6 +44,7 @@ class ShellText:
     text: str
     segments: tuple[Segment, ...]
     home: tuple[SourceFile, int, int]
+    marks: tuple[Mark, ...] = ()
     _starts: list[int] = field(default_factory=list, repr=False, compare=False)
 
     @staticmethod
@@ -86,7 +99,24 @@ class ShellText:
             low, high = max(s.at, start), min(s.at + s.length, end)
             if low < high:
                 parts.append(Segment(low - start, high - low, s.file, s.start + low - s.at))
-        return ShellText(self.text[start:end], tuple(parts), self._home_of(start, end))
+        marks = tuple(
+            replace(m, start=max(m.start, start) - start, end=min(m.end, end) - start)
+            for m in self.marks
+            if m.start < end and start < m.end
+        )
+        return ShellText(self.text[start:end], tuple(parts), self._home_of(start, end), marks)
+
+    def stretches(self, start: int, end: int) -> Iterator[tuple[int, int, Mark | None]]:
+        """A range cut where marks begin and end, each part with its mark."""
+        for mark in self.marks:
+            if mark.end <= start or end <= mark.start:
+                continue
+            if start < mark.start:
+                yield start, mark.start, None
+            yield max(start, mark.start), min(end, mark.end), mark
+            start = min(end, mark.end)
+        if start < end or not self.marks:
+            yield start, end, None
 
     def _home_of(self, start: int, end: int) -> tuple[SourceFile, int, int]:
         where, _ = self.place(start, end)
@@ -101,15 +131,25 @@ class TextBuilder:
         self._home = (file, start, end)
         self._out: list[str] = []
         self._segments: list[Segment] = []
+        self._marks: list[Mark] = []
         self.size = 0
 
     def copy(self, source: ShellText, start: int, end: int) -> None:
-        """Add a range of another text, origin included."""
+        """Add a range of another text, origin and marks included."""
         part = source.slice(start, end)
         self._segments += (
             Segment(s.at + self.size, s.length, s.file, s.start) for s in part.segments
         )
+        self._marks += (
+            replace(m, start=m.start + self.size, end=m.end + self.size) for m in part.marks
+        )
         self._add(part.text)
+
+    def mark(self, start: int, mark: Mark) -> None:
+        """Say something of what was added from `start` on, over what its source said."""
+        if start < self.size:
+            self._marks = [m for m in self._marks if m.start < start]
+            self._marks.append(replace(mark, start=start, end=self.size))
 
     def take(self, start: int, end: int) -> None:
         """Add a range of the home file."""
@@ -128,7 +168,8 @@ class TextBuilder:
 
     def build(self) -> ShellText:
         """The text so far."""
-        return ShellText("".join(self._out), _merged(self._segments), self._home)
+        text = "".join(self._out)
+        return ShellText(text, _merged(self._segments), self._home, tuple(self._marks))
 
 
 def _merged(segments: Iterable[Segment]) -> tuple[Segment, ...]:

@@ -81,6 +81,7 @@ WRAPPERS: dict[str, Wrapper] = {
         _options(
             "-o --output -t --trace -s --sample --capture-range --capture-range-end -y --delay"
             " -d --duration --stats --cudabacktrace --gpu-metrics-device --cuda-graph-trace"
+            " -f --force-overwrite -x --stop-on-exit -w --show-output -c -e -n -p -b"
         ),
         verbs=frozenset({"profile", "launch"}),
     ),
@@ -173,7 +174,8 @@ def _after_options(words: Sequence[Word], at: int, wrapper: Wrapper) -> int:
         if text == "--":
             return at + 1
         if text in _MPI_PAIRS and "-np" in wrapper.valued:
-            at += 3
+            named = "=" in words[at + 1].text if at + 1 < len(words) else False
+            at += 2 if named else 3
         elif text in wrapper.valued:
             at += 2
         elif _is_switch(wrapper, word, operands, last=at + 1 == len(words)):
