@@ -1,0 +1,355 @@
+"""Set, add and remove flags of a command by splicing the script's text.
+
+A flag may stand in the command, in an array or in a string that the command expands; its value
+may come from a variable. Several ways to write a change are tried in order of preference; the
+first that reading the scripts again proves is taken.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pitstop.rules.finding import Location, Span
+from pitstop.rules.job import Word
+from pitstop.rules.tree import SourceFile, UnreadableError
+from pitstop.transforms.members import line_end, line_start, newline
+from pitstop.transforms.patch import Edit, Outcome, Refused, Unchanged
+from pitstop.transforms.shell_proof import Commands, Words, is_flag, proved
+
+_SAFE = re.compile(r"[\w./:=+,@%-]+")
+_TOKEN = re.compile(
+    r"""(?: "(?:[^"\\]|\\.)*" | '[^'\n]*' | \$\{[^}\n]*\} | \$\([^)\n]*\) | \\[^\r\n]
+    | [^\s"'\\;|&<>()] )+""",
+    re.VERBOSE,
+)
+_GAP = re.compile(r"=|(?:[ \t]|\\\r?\n)+")
+_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A command whose flags are edited: where it stands, those of its words among which the
+    flag lives (a launcher's own, or the program's), and the word before the first of them."""
+
+    commands: Commands
+    at: Location
+    words: tuple[Word, ...]
+    before: Location | None = None
+
+
+def set_flag(
+    target: Target, name: str, value: str | None, *, beside: Location | None = None
+) -> Outcome:
+    """Give the flag a value (None: the bare flag), where the last occurrence decides; a missing
+    flag is added behind the flag at `beside`, else behind the last one."""
+    index = _deciding(target.words, name)
+    if index is None:
+        return _first_proved(
+            target, _additions(target, name, value, beside), _Intent(name, value, "added")
+        )
+    flag, given = _flag_and_value(target.words, index, name)
+    if value is None:
+        return Unchanged() if given is None else Refused(f"{name} has the value {given.text}")
+    if given is None:
+        return _first_proved(target, _valued(target, flag, value), _Intent(name, value, "changed"))
+    if given.text == value and given.known:
+        return Unchanged()
+    if not given.known:
+        return Refused(f"the value of {name} is not known: {given.why_unknown}")
+    if not given.exact:
+        return Refused(f"the value of {name} is put together from several places")
+    return _first_proved(
+        target, _replacements(target, flag, given, value), _Intent(name, value, "changed")
+    )
+
+
+def remove_flag(target: Target, name: str, *, bare: bool = False) -> Outcome:
+    """Remove every occurrence of the flag, with its value unless it is `bare` (store_true)."""
+    found = [i for i, word in enumerate(target.words) if _names(word.text, name)]
+    if not found:
+        return Unchanged("not set")
+    places: list[list[Edit]] = []
+    for index in found:
+        flag, given = _flag_and_value(target.words, index, name)
+        ways = _removals(target, flag, None if bare else given)
+        if isinstance(ways, Refused):
+            return ways
+        places.append(ways)
+    intent = _Intent(name, None, "bare" if bare else "removed")
+    return _first_proved(target, zip(*places, strict=True), intent)
+
+
+def quoted(value: str, file: SourceFile, at: Span) -> str:
+    """The value as it can stand in place of the characters at `at`: what needs quotes gets
+    them unless it stands in quotes already."""
+    if _SAFE.fullmatch(value):
+        return value
+    before, after = file.text[at.start - 1 : at.start], file.text[at.end : at.end + 1]
+    if before == after == "'" and "'" not in value:
+        return value
+    if before == after == '"':
+        return re.sub(r'([\\"$`])', r"\\\1", value)
+    return shlex.quote(value)
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    """argparse parsers of training programs take `--a_b` and `--a-b` alike."""
+    dashes = name[: len(name) - len(name.lstrip("-"))]
+    body = name[len(dashes) :]
+    return tuple({f"{dashes}{body.replace(a, b)}": None for a, b in ("__", "_-", "-_")})
+
+
+def _names(text: str, name: str) -> bool:
+    return any(text == one or text.startswith(f"{one}=") for one in _spellings(name))
+
+
+def _deciding(words: Sequence[Word], name: str) -> int | None:
+    found = [i for i, word in enumerate(words) if _names(word.text, name)]
+    return found[-1] if found else None
+
+
+def _flag_and_value(words: Sequence[Word], index: int, name: str) -> tuple[Word, Word | None]:
+    word = words[index]
+    if "=" in word.text:
+        return word.partition("=") or (word, None)
+    following = words[index + 1] if index + 1 < len(words) else None
+    if following is None or (following.known and is_flag(following.text)):
+        return word, None
+    return word, following
+
+
+# --- ways to write it -----------------------------------------------------------------------
+
+
+def _replacements(
+    target: Target, flag: Word, given: Word, value: str
+) -> Iterator[tuple[Edit, ...]]:
+    """First where the literal is written (it may be a variable's), then where it is used."""
+    file = _file(target, given.location)
+    if file:
+        span = given.location.span
+        yield (Edit.replace(file, span, quoted(value, file, span)),)
+    file = _file(target, flag.location)
+    token = _token_after(file, flag) if file else None
+    if file and token:
+        yield (Edit.replace(file, token, quoted(value, file, token)),)
+
+
+def _valued(target: Target, flag: Word, value: str) -> Iterator[tuple[Edit, ...]]:
+    """A bare flag gets a value."""
+    file = _file(target, flag.location)
+    if file and flag.exact:
+        end = flag.location.span.end
+        yield (Edit.replace(file, Span(end, end), f" {quoted(value, file, Span(end, end))}"),)
+
+
+def _additions(
+    target: Target, name: str, value: str | None, beside: Location | None
+) -> Iterator[tuple[Edit, ...]]:
+    anchors = list(_anchors(target))
+    if beside is not None:
+        anchors.sort(key=lambda a: a.start.location != beside)
+    for anchor in anchors[:_TRIES]:
+        file = _file(target, anchor.end.location)
+        if file:
+            equals = "=" if "=" in anchor.start.text and value is not None else " "
+            at = Span(anchor.end.location.span.end, anchor.end.location.span.end)
+            text = name if value is None else f"{name}{equals}{quoted(value, file, at)}"
+            yield from _behind(file, anchor, text)
+    file = _file(target, target.before) if target.before else None
+    if file and target.before:
+        end = _past_quote(file, target.before.span)
+        at = Span(end, end)
+        text = name if value is None else f"{name} {quoted(value, file, at)}"
+        yield (Edit.replace(file, at, f" {text}"),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchor:
+    """A flag and the last word that belongs to it."""
+
+    start: Word
+    end: Word
+
+
+def _anchors(target: Target) -> Iterator[_Anchor]:
+    """Flags that are written out with all their values, the last one first."""
+    groups: list[list[Word]] = []
+    for word in target.words:
+        if is_flag(word.text):
+            groups.append([word])
+        elif groups:
+            groups[-1].append(word)
+    for group in reversed(groups):
+        file = _file(target, group[0].location)
+        if file and all(w.exact and w.known and w.condition is None for w in group):
+            gaps = itertools.pairwise(group)
+            if all(_adjacent(file, a.location, b.location) for a, b in gaps):
+                yield _Anchor(group[0], group[-1])
+
+
+def _adjacent(file: SourceFile, a: Location, b: Location) -> bool:
+    if a.path != b.path or a.span.end > b.span.start:
+        return False
+    return not file.text[a.span.end : b.span.start].strip(" \t\r\n\\\"'")
+
+
+def _behind(file: SourceFile, anchor: _Anchor, text: str) -> Iterator[tuple[Edit, ...]]:
+    """The new flag on a line of its own where the anchor has one, else beside it."""
+    inner = anchor.end.location.span.end
+    outer = _past_quote(file, anchor.end.location.span)
+    for end in dict.fromkeys((outer, inner)):
+        yield from _lines_behind(file, anchor, end, text)
+        yield (Edit.replace(file, Span(end, end), f" {text}"),)
+
+
+def _lines_behind(
+    file: SourceFile, anchor: _Anchor, end: int, text: str
+) -> Iterator[tuple[Edit, ...]]:
+    start = line_start(file, anchor.start.location.span.start)
+    indent = file.text[start : anchor.start.location.span.start]
+    if indent.strip(" \t\"'") or start == 0:
+        return
+    indent = indent.rstrip("\"'")
+    stop = line_end(file, end)
+    rest = file.text[end:stop]
+    mark = newline(file, end)
+    continued = re.fullmatch(r"([ \t]*)\\", rest)
+    if continued:
+        yield (Edit.replace(file, Span(stop, stop), f"{mark}{indent}{text}{continued[1]}\\"),)
+        return
+    previous = re.search(r"([ \t]*)\\(?:\r?\n|\r)$", file.text[:start])
+    if previous:
+        blank = previous[1] or " "
+        yield (Edit.replace(file, Span(end, end), f"{blank}\\{mark}{indent}{text}"),)
+    elif rest.lstrip().startswith("#"):
+        yield (Edit.replace(file, Span(stop, stop), f"{mark}{indent}{text}"),)
+    else:
+        yield (Edit.replace(file, Span(end, end), f"{mark}{indent}{text}"),)
+
+
+def _removals(target: Target, flag: Word, given: Word | None) -> list[Edit] | Refused:
+    """Two ways to take one occurrence out, the tidier first."""
+    file = _file(target, flag.location)
+    if file is None or not (flag.exact and flag.known):
+        return Refused(f"{flag.text} is not written out")
+    start = flag.location.span.start
+    end = _past_quote(file, flag.location.span)
+    if end > flag.location.span.end:
+        start -= 1
+    token = _token_after(file, flag)
+    if given is not None:
+        if token is None:
+            return Refused(f"the value of {flag.text} does not stand behind it")
+        end = token.end
+    span = Span(start, end)
+    return [Edit.replace(file, s, "") for s in (_tidy(file, span), _with_blanks(file, span))]
+
+
+def _tidy(file: SourceFile, span: Span) -> Span:
+    """The range to delete so that neither an empty line nor a loose backslash stays."""
+    text = file.text
+    start, stop = line_start(file, span.start), line_end(file, span.end)
+    rest = text[span.end : stop]
+    if text[start : span.start].strip():
+        return _with_blanks(file, span)
+    previous = re.search(r"[ \t]*\\(?:\r?\n|\r)$", text[:start])
+    if previous and not rest.endswith("\\"):
+        return Span(previous.start(), span.end if rest.strip() else stop)
+    if not re.fullmatch(r"[ \t]*(\\|#.*)?", rest):
+        return Span(line_end(file, start - 1) if start else start, span.end)
+    after = stop + (2 if text.startswith("\r\n", stop) else int(stop < len(text)))
+    return Span(start, after)
+
+
+def _with_blanks(file: SourceFile, span: Span) -> Span:
+    """The words and the blanks before them, or behind them at the beginning of a line."""
+    start, stop = line_start(file, span.start), line_end(file, span.end)
+    before, rest = file.text[start : span.start], file.text[span.end : stop]
+    if before.strip() and before[-1:] in (" ", "\t"):
+        return Span(start + len(before.rstrip(" \t")), span.end)
+    return Span(span.start, span.end + len(rest) - len(rest.lstrip(" \t")))
+
+
+def _token_after(file: SourceFile, flag: Word) -> Span | None:
+    """The raw word that stands behind a flag, `=` or blanks between."""
+    gap = _GAP.match(file.text, _past_quote(file, flag.location.span))
+    token = _TOKEN.match(file.text, gap.end()) if gap else None
+    return Span(token.start(), token.end()) if token else None
+
+
+def _past_quote(file: SourceFile, span: Span) -> int:
+    """The end of a word including the quote that closes around exactly it."""
+    before, after = file.text[span.start - 1 : span.start], file.text[span.end : span.end + 1]
+    return span.end + 1 if before == after and before in ("'", '"') else span.end
+
+
+def _file(target: Target, at: Location) -> SourceFile | None:
+    try:
+        return target.commands.tree.read(at.path)
+    except UnreadableError:
+        return None
+
+
+# --- what the words must be afterwards -------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Intent:
+    """The flag's name, its wanted value, and what is done to it."""
+
+    name: str
+    value: str | None
+    kind: Literal["added", "changed", "removed", "bare"]
+
+    def __call__(self, before: Words, after: Words) -> bool:
+        """True when only this flag differs, and as intended."""
+        return self.without(before) == self.without(after) and self.state(after) == self.wanted()
+
+    def wanted(self) -> tuple[str | None, ...]:
+        """The deciding value: () for an absent flag, (None,) for a bare one."""
+        return () if self.kind in ("removed", "bare") else (self.value,)
+
+    def state(self, words: Words) -> tuple[str | None, ...]:
+        """What a parser that lets the last occurrence win makes of the words."""
+        found: tuple[str | None, ...] = ()
+        for index, word in enumerate(words):
+            if _names(word, self.name):
+                found = (self._value(words, index),)
+        return found
+
+    def _value(self, words: Words, index: int) -> str | None:
+        if "=" in words[index]:
+            return words[index].partition("=")[2]
+        following = words[index + 1] if index + 1 < len(words) else None
+        if self.kind == "bare" or (self.value is None and self.kind == "added"):
+            return None
+        return None if following is None or is_flag(following) else following
+
+    def without(self, words: Words) -> Words:
+        """The words without the flag's deciding occurrence (all of them when it is removed)."""
+        hits = [i for i, word in enumerate(words) if _names(word, self.name)]
+        if self.kind in ("added", "changed"):
+            hits = hits[-1:]
+        dropped: set[int] = set()
+        for index in hits:
+            dropped.add(index)
+            valued = "=" not in words[index] and self._value(words, index) is not None
+            dropped |= {index + 1} if valued else set()
+        return tuple(word for i, word in enumerate(words) if i not in dropped)
+
+
+def _first_proved(
+    target: Target, candidates: Iterable[tuple[Edit, ...]], words: _Intent
+) -> Outcome:
+    outcome: Outcome = Refused(f"there is no place where {words.name} can be written")
+    for edits in candidates:
+        outcome = proved(target.commands, edits, target.at, words=words)
+        if not isinstance(outcome, Refused):
+            return outcome
+    return outcome
