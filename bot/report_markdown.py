@@ -42,7 +42,7 @@ def full_report(report: Report, *, older: int = 0) -> str:
             for unread in report.unread
         ),
         notes=tuple(notes(report)),
-        version=report.version,
+        version=code(report.version),
     )
 
 

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,12 +37,6 @@ GOOD = (
     "torchrun --nproc_per_node 8 train.py --output_dir out --bf16 True \\\n  {}--save_steps 500\n"
 )
 SLOW = "--dataloader_num_workers 0 --dataloader_pin_memory False "
-
-
-@pytest.fixture
-def forge() -> Iterator[Forge]:
-    with Forge() as running:
-        yield running
 
 
 def slower_pull(forge: Forge) -> ForgePull:
