@@ -20,7 +20,7 @@ Kind = Literal["yaml", "json", "toml"]
 
 MAX_DEPTH = 60
 """Levels of nesting; real configurations have fewer than ten."""
-MAX_ENTRIES = 30_000
+MAX_ENTRIES = 10_000
 """Leaves after aliases are expanded; files with more are data, not configuration."""
 
 

@@ -61,6 +61,7 @@ class _Reader:
         self.sections: list[Section] = []
         self.duplicates: list[DuplicateKey] = []
         self._steps = 0
+        self._notes = "//" in file.text
 
     def read(self) -> ConfigFile:
         """Reads one value that fills the file."""
@@ -162,7 +163,8 @@ class _Reader:
     ) -> Entry:
         key_at = self._location(*key) if key else None
         value_at = self._location(start, self.at)
-        note = note_beside(self.file, (key_at or value_at).line, self.at, "//")
+        line = (key_at or value_at).line
+        note = note_beside(self.file, line, self.at, "//") if self._notes else None
         raw = self.text[start : self.at]
         return Entry(path, value, raw, value_at, key_at, note=note, items=items)
 

@@ -9,6 +9,7 @@ from pitstop.rules.pyindex import Index, place
 from pitstop.rules.pynames import Names
 
 _MAX_HOPS = 8
+_MAX_USES = 100
 _READS = frozenset({"get", "items", "keys", "values", "copy"})
 _HARMLESS = frozenset(
     {
@@ -138,7 +139,11 @@ class _Reader:
         if isinstance(home, ast.Module) and self.names.rewritten:
             found.blur("it may be changed from outside this file")
         changes = _Changes(self, node, binding.node, found)
-        for load in self.index.loads.get(node.id, ()):
+        loads = self.index.loads.get(node.id, ())
+        if len(loads) > _MAX_USES:
+            found.blur("the dictionary is used in too many places")
+            return found
+        for load in loads:
             if load is not node and self.names.home(node.id, load) is home:
                 changes.take(load)
         return found
@@ -241,16 +246,17 @@ class _Changes:
 
     def _certain(self, statement: ast.stmt | None) -> bool:
         """A change that has happened, once, whenever the use is reached: it stands in the block
-        of the binding, after it and before the use, and the use is in the same function."""
+        of the binding, after it and before the use, and the use is in the same function (or the
+        block is the module's, which has run when a function of it is called)."""
         index = self.reader.index
         if statement is None or index.parents.get(statement) is not index.parents.get(self.bound):
             return False
-        if index.scope(self.use) is not index.scope(statement):
-            return False
         if not _same_block(index.parents[statement], statement, self.bound):
             return False
-        bound, change, use = (place(n) for n in (self.bound, statement, self.use))
-        return bound < change < use
+        home, used = index.scope(statement), index.scope(self.use)
+        if used is not home:
+            return isinstance(home, ast.Module) and place(self.bound) < place(statement)
+        return place(self.bound) < place(statement) < place(self.use)
 
 
 def _same_block(parent: ast.AST, one: ast.AST, other: ast.AST) -> bool:

@@ -113,9 +113,20 @@ class Names:
         if not isinstance(node, ast.Name):
             return None
         root = self._root(node, hops)
-        if root is None:
-            return None
-        return canonical(".".join([root, *reversed(parts)])) if parts else canonical(root)
+        if root is None or not parts:
+            return canonical(root) if root else None
+        if root == node.id and not self._is_home_made(root):
+            return None  # a method of something unknown
+        return canonical(".".join([root, *reversed(parts)]))
+
+    def _is_home_made(self, name: str) -> bool:
+        return name in self.imports or name in self._defined
+
+    @functools.cached_property
+    def _defined(self) -> frozenset[str]:
+        index = self.index
+        defs = index.all(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        return frozenset(d.name for d in defs)
 
     def _root(self, node: ast.Name, hops: int) -> str | None:
         name = node.id

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pitstop.rules.finding import Location
-from pitstop.rules.pyindex import Function, Index
+from pitstop.rules.pyindex import Function, Index, place
 from pitstop.rules.pynames import Names, decorators, last_part
+from pitstop.rules.pystatements import dotted
 
 LoopNode = ast.For | ast.AsyncFor | ast.While
 
@@ -33,6 +34,7 @@ _OPTIMIZERS = re.compile(
     r"^(?:torch\.optim\.(?!lr_scheduler)|torch_optimizer\.|bitsandbytes\.optim\.|apex\.optimizers\."
     r"|deepspeed\.ops\.(?:adam|lamb|lion)\.|transformers\.Ada|timm\.optim\.)"
 )
+_OPTIMIZER_NAME = re.compile(r"^(?:optim|opt(?:_|s?$)|scaler$)|optim(?:izers?)?(?:_\w)?$|_opt$")
 _TRAINERS = re.compile(r"(?:^|\.)\w*Trainer$")
 _TRAINER_LIBRARIES = frozenset(
     {"transformers", "trl", "lightning", "swift", "sentence_transformers"}
@@ -57,6 +59,7 @@ class Scopes:
     def __init__(self, index: Index, names: Names) -> None:
         self.index = index
         self.names = names
+        self._skips: dict[ast.AST, ast.If | None] = {}
 
     # what trains
 
@@ -80,30 +83,37 @@ class Scopes:
         return function is not None and function.name == "backward"
 
     def _is_optimizer(self, node: ast.expr) -> bool:
-        text = _dotted(node).lower()
-        name = text.rpartition(".")[2]
-        if name.startswith(("optim", "opt_")) or name.endswith(("optim", "optimizer", "_opt")):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        if isinstance(node, ast.Call):  # self.optimizers().step()
+            node = node.func
+        name = dotted(node).rpartition(".")[2].lower()
+        if _OPTIMIZER_NAME.search(name) and "sched" not in name:
             return True
-        if name == "opt" or name == "scaler":
-            return True
-        if isinstance(node, ast.Name):
-            binding = self.names.binding(node.id, node)
-            value = binding.value if binding else None
-            if isinstance(value, ast.Call):
-                made = self.names.qualified(value.func) or ""
-                return bool(_OPTIMIZERS.match(made)) or made == "deepspeed.initialize"
-        return False
+        binding = self.names.binding(node.id, node) if isinstance(node, ast.Name) else None
+        if binding is None or not isinstance(binding.value, ast.Call):
+            return False
+        made = self.names.qualified(binding.value.func) or ""
+        engine = made == "deepspeed.initialize" and binding.index < 2
+        return engine or (binding.kind == "value" and bool(_OPTIMIZERS.match(made)))
 
     @functools.cached_property
     def trains(self) -> bool:
         """Whether the module trains: a backward pass, an optimizer step, a training step of
-        Lightning, or a Trainer at work."""
+        Lightning, or a Trainer at work (a library's, or one of the repository's that is told
+        to `train` or `fit`)."""
         if self.step_calls:
             return True
+        trainers = starts = False
         for call in self.index.all(ast.Call):
             name = self.names.qualified(call.func) or ""
-            if _TRAINERS.search(name) and name.partition(".")[0] in _TRAINER_LIBRARIES:
-                return True
+            if _TRAINERS.search(name):
+                trainers = True
+                if name.partition(".")[0] in _TRAINER_LIBRARIES:
+                    return True
+            starts |= isinstance(call.func, ast.Attribute) and call.func.attr in ("train", "fit")
+        if trainers and starts:
+            return True
         return any(
             last_part(base) == "LightningModule" and any(_methods(cls, {"training_step"}))
             for cls in self.index.all(ast.ClassDef)
@@ -178,7 +188,7 @@ class Scopes:
         for call in self.index.all(ast.Call):
             if isinstance(call.func, ast.Name):
                 found.setdefault(call.func.id, []).append(call)
-            elif isinstance(call.func, ast.Attribute) and _dotted(call.func.value) == "self":
+            elif isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self":
                 found.setdefault(call.func.attr, []).append(call)
         return found
 
@@ -226,7 +236,7 @@ class Scopes:
 
     def _bases(self, cls: ast.ClassDef) -> Iterator[str]:
         for base in cls.bases:
-            yield self.names.qualified(base) or _dotted(base)
+            yield self.names.qualified(base) or dotted(base)
 
     def step_home(self, node: ast.AST, *, forward: bool = False) -> ast.AST | None:
         """The step loop or per-step function whose body a node stands in, else None."""
@@ -261,15 +271,17 @@ class Scopes:
 
     def _skipped_before(self, parent: ast.AST, statement: ast.stmt) -> bool:
         """An earlier `if step % n: continue` in the same block."""
-        block = getattr(parent, "body", None)
-        if not isinstance(block, list) or statement not in block:
-            return False
-        for earlier in block[: block.index(statement)]:
+        if parent not in self._skips:
+            self._skips[parent] = next(self._skipping(parent), None)
+        first = self._skips[parent]
+        return first is not None and place(first) < place(statement)
+
+    def _skipping(self, parent: ast.AST) -> Iterator[ast.If]:
+        for earlier in getattr(parent, "body", None) or ():
             if isinstance(earlier, ast.If) and not earlier.orelse:
                 leaves = isinstance(earlier.body[-1], (ast.Continue, ast.Return, ast.Break))
                 if leaves and self._is_guard(earlier.test):
-                    return True
-        return False
+                    yield earlier
 
     def _is_guard(self, test: ast.expr) -> bool:
         for node in ast.walk(test):
@@ -300,7 +312,7 @@ class Scopes:
         for item in node.items:
             call = item.context_expr
             target = call.func if isinstance(call, ast.Call) else call
-            if last_part(_dotted(target)) in _NO_GRAD:
+            if last_part(dotted(target)) in _NO_GRAD:
                 return not self._steps_in(node)
         return False
 
@@ -326,7 +338,7 @@ def _tests(parent: ast.AST, child: ast.AST) -> list[ast.expr]:
 
 def _compares_counter(node: ast.Compare) -> bool:
     sides = [node.left, *node.comparators]
-    counts = any(_COUNTERS.search(_dotted(s).rpartition(".")[2]) for s in sides if _dotted(s))
+    counts = any(_COUNTERS.search(dotted(s).rpartition(".")[2]) for s in sides if dotted(s))
     return counts and any(isinstance(s, ast.Constant) for s in sides)
 
 
@@ -334,14 +346,3 @@ def _methods(cls: ast.ClassDef, wanted: set[str]) -> Iterator[Function]:
     for statement in cls.body:
         if isinstance(statement, Function) and statement.name in wanted:
             yield statement
-
-
-def _dotted(node: ast.AST) -> str:
-    """`self.optimizer` as text; "" for anything but names and attributes."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return parts[0] if parts else ""
-    return ".".join([node.id, *reversed(parts)])

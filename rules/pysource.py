@@ -5,25 +5,23 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pitstop.rules.finding import Location, Unknown, Value
 from pitstop.rules.notes import comment_text, explains
+from pitstop.rules.pycomments import read_comments
 from pitstop.rules.pydicts import KeywordDict, read_dict
+from pitstop.rules.pyfields import Fields
 from pitstop.rules.pyindex import Function, Index
 from pitstop.rules.pynames import Names
-from pitstop.rules.pyoptions import OptionNode, Options
+from pitstop.rules.pyobjects import Objects
+from pitstop.rules.pyoptions import Options
 from pitstop.rules.pyparse import Offsets, parse
 from pitstop.rules.pyscopes import Loop, Scopes
+from pitstop.rules.pystatements import Store, stores
 from pitstop.rules.pyvalues import Evaluator, Origin, Resolved
 from pitstop.rules.tree import SourceFile
-
-_LEXEMES = re.compile(
-    r'''"""(?:[^"\\]|\\[\s\S]|"(?!""))*+(?:"""|\Z)|\'\'\'(?:[^'\\]|\\[\s\S]|'(?!\'\'))*+(?:\'\'\'|\Z)'''
-    r"""|"(?:[^"\\\n\r]|\\(?:\r\n|[\s\S]))*+"|'(?:[^'\\\n\r]|\\(?:\r\n|[\s\S]))*+'|#[^\n\r]*"""
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +30,8 @@ class Argument:
 
     `name` is the keyword, "" for a positional one. `value_at` and `raw` are those of the
     expression that decides (for `num_workers=args.workers` the option's default, for a name the
-    literal bound to it); `used_at` is the expression in the call. A default that is written
-    nowhere (`action="store_true"`) is placed at its option. `name_at` is the keyword or the
+    literal bound to it); `used_at` is the expression in the call, and the same where the default
+    is written nowhere (`action="store_true"`). `name_at` is the keyword or the
     dictionary's key. `key` is the option or field that the value passed through. `nested` are
     the entries of a dictionary.
     """
@@ -159,7 +157,9 @@ class PyModule:
         self._names = Names(self._index, file.path)
         self._scopes = Scopes(self._index, self._names)
         self._options = Options(self._index, self._names)
-        self._evaluator = Evaluator(self._index, self._names, self._options.read_attribute)
+        self._fields = Fields(self._index, self._names)
+        objects = Objects(self._index, self._names, self._options, self._fields)
+        self._evaluator = Evaluator(self._index, self._names, objects.read_attribute)
         self._arguments: dict[ast.Call, tuple[tuple[Argument, ...], bool]] = {}
 
     @property
@@ -307,105 +307,52 @@ class PyModule:
         """What an expression is worth where it stands."""
         return self._evaluator.resolve(node)
 
-    # statements
+    # statements and defaults
 
     @functools.cached_property
     def assignments(self) -> tuple[Assignment, ...]:
         """Attributes and elements that are assigned, in the order of the text."""
-        found: list[Assignment] = []
-        for node in self._index.all(ast.Assign, ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
-                if node.value is not None:
-                    found += self._assignment(target, node.value, node)
-        for call in self.calls:
-            if call.name.startswith("os.") and "env" in call.name:
-                found += self._environment(call)
+        found = [self._assignment(store) for store in stores(self._index, self._names)]
         return tuple(sorted(found, key=lambda a: a.location.span))
 
-    def _assignment(self, target: ast.expr, value: ast.expr, node: ast.AST) -> Iterator[Assignment]:
-        key = None
-        base = target
-        if isinstance(target, ast.Subscript):
-            if not isinstance(target.slice, ast.Constant) or not isinstance(
-                target.slice.value, str
-            ):
-                return
-            key, base = target.slice.value, target.value
-        elif not isinstance(target, ast.Attribute):
-            return
-        name = self.qualified(base) or _dotted_text(base)
-        if name:
-            yield self._set(name, key, value, node)
-
-    def _set(
-        self, name: str, key: str | None, value: ast.expr, node: ast.AST, weak: bool = False
-    ) -> Assignment:
-        found = self._evaluator.resolve(value)
-        decides = found.node if found.node is not None else value
+    def _assignment(self, store: Store) -> Assignment:
+        found = self._evaluator.resolve(store.value)
+        decides = found.node if found.node is not None else store.value
         return Assignment(
-            name, key, found.value, self.raw(decides), self.location(decides),
-            self.location(node), found.origin, node, weak,
+            store.target, store.key, found.value, self.raw(decides), self.location(decides),
+            self.location(store.node), found.origin, store.node, store.weak,
         )  # fmt: skip
-
-    def _environment(self, call: Call) -> Iterator[Assignment]:
-        """Calls that set environment variables."""
-        args = call.node.args
-        if call.name in ("os.environ.setdefault", "os.putenv") and len(args) == 2:
-            key = self._evaluator.resolve(args[0]).value
-            if isinstance(key, str):
-                weak = call.name.endswith("setdefault")
-                yield self._set("os.environ", key, args[1], call.node, weak)
-        elif call.name == "os.environ.update":
-            for argument in args:
-                entries = read_dict(argument, self._names, self._index, call.node)
-                for key, item in (entries.items if entries else {}).items():
-                    if item.value is not None:
-                        yield self._set("os.environ", key, item.value, call.node)
-            for keyword in call.node.keywords:
-                if keyword.arg:
-                    yield self._set("os.environ", keyword.arg, keyword.value, call.node)
-
-    # defaults
 
     @functools.cached_property
     def options(self) -> tuple[Option, ...]:
-        """Every `add_argument` call."""
+        """Every `add_argument` call, in order."""
         return tuple(
             Option(
-                o.name, o.flags, o.default.value, *self._default_at(o),
+                o.name, o.flags, o.default.value, *self._written(o.default),
                 self.location(o.name_node), self.location(o.call), o.type, o.action,
             )
-            for o in self._options.options
+            for o in self._options.all
         )  # fmt: skip
 
     @functools.cached_property
     def fields(self) -> tuple[Field, ...]:
-        """Every annotated field of a dataclass-like class."""
+        """Every annotated field of a dataclass-like class, in order."""
         return tuple(
             Field(
-                o.owner, o.bases, o.name, o.default.value, *self._default_at(o),
-                self.location(o.name_node), self.location(o.call), o.type,
+                f.owner, f.bases, f.name, f.default.value, *self._written(f.default),
+                self.location(f.name_node), self.location(f.statement), f.type,
             )
-            for o in self._options.fields
+            for f in self._fields.all
         )  # fmt: skip
 
-    def _default_at(self, option: OptionNode) -> tuple[str, Location | None]:
-        node = option.default.node
+    def _written(self, default: Resolved) -> tuple[str, Location | None]:
+        node = default.node
         return (self.raw(node), self.location(node)) if node is not None else ("", None)
-
-    # comments
 
     @functools.cached_property
     def comments(self) -> Mapping[int, str]:
         """The comment of each line that has one (line from 1 to its text with the `#`)."""
-        if "#" not in self.file.text:
-            return {}
-        found: dict[int, str] = {}
-        for match in _LEXEMES.finditer(self.file.text):
-            if match.group().startswith("#"):
-                found[self.file.position(match.start())[0]] = match.group()
-        return found
+        return read_comments(self.file)
 
     def note(self, line: int) -> str | None:
         """The comment that explains a choice made on a line: on it, or directly above."""
@@ -457,14 +404,3 @@ def _through_dict(found: Argument, used_at: Location) -> Argument:
 
 def _bare(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _dotted_text(node: ast.expr) -> str:
-    """`model.config` as written; `.config` when it hangs on a call or an element."""
-    parts: list[str] = []
-    current: ast.expr = node
-    while isinstance(current, ast.Attribute):
-        parts.append(current.attr)
-        current = current.value
-    parts.append(current.id if isinstance(current, ast.Name) else "")
-    return ".".join(reversed(parts))

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pitstop.rules.finding import Scalar, Unknown, Value
+from pitstop.rules.pydicts import read_dict
 from pitstop.rules.pyindex import Index
 from pitstop.rules.pynames import Binding, Names
 
-Origin = Literal["literal", "variable", "dict", "option", "field"]
+Origin = Literal["literal", "variable", "dict", "option", "field", "computed"]
 
 _MAX_HOPS = 12
 _MAX_INT = 10**18
@@ -49,6 +50,7 @@ class Resolved:
 
     `node` is the literal (or the expression that could not be followed) at the end of the way,
     None for a default that is written nowhere. `key` is the option or field passed through.
+    "computed" is an expression over names: `args.batch // 2`.
     """
 
     value: Value
@@ -143,10 +145,10 @@ class Evaluator:
         inner = self.resolve(node.operand, hops + 1)
         value = inner.value
         if isinstance(node.op, ast.Not) and inner.known and inner.origin in ("literal", "variable"):
-            return Resolved(not value, node, inner.origin)
+            return Resolved(not value, node, _computed(inner))
         if isinstance(value, (int, float)) and isinstance(node.op, (ast.USub, ast.UAdd)):
             sign = -1 if isinstance(node.op, ast.USub) else 1
-            return Resolved(sign * value, node, inner.origin, inner.key)
+            return Resolved(sign * value, node, _computed(inner))
         return Resolved(_unknown(inner, "a computed value"), node)
 
     def _binary(self, node: ast.BinOp, hops: int) -> Resolved:
@@ -163,8 +165,7 @@ class Evaluator:
             return Resolved(Unknown("a computed value"), node)
         if isinstance(value, complex):
             return Resolved(Unknown("a computed value"), node)
-        origin = left.origin if left.origin != "literal" else right.origin
-        return Resolved(value, node, origin, left.key or right.key)
+        return Resolved(value, node, _computed(left, right))
 
     def _conditional(self, node: ast.IfExp, hops: int) -> Resolved:
         test = self.resolve(node.test, hops + 1)
@@ -189,7 +190,18 @@ class Evaluator:
                 parts.append(str(found.value))
             elif isinstance(part, ast.Constant):
                 parts.append(str(part.value))
-        return Resolved("".join(parts), node)
+        return Resolved("".join(parts), node, "computed")
+
+    def _element(self, node: ast.Subscript, hops: int) -> Resolved:
+        """`CONFIG["workers"]` of a dictionary that the module shows completely."""
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        found = read_dict(node.value, self.names, self.index, node) if key is not None else None
+        item = found.items.get(key) if found and isinstance(key, str) else None
+        if item is None or item.value is None:
+            return Resolved(Unknown(item.why if item else "an element"), node)
+        inner = self.resolve(item.value, hops + 1)
+        origin: Origin = "dict" if inner.origin in ("literal", "variable") else inner.origin
+        return Resolved(inner.value, inner.node, origin, inner.key)
 
     def _call(self, node: ast.Call, hops: int) -> Resolved:
         name = self.names.qualified(node.func) or ""
@@ -220,6 +232,7 @@ _HANDLERS: Mapping[type[ast.expr], Callable[[Evaluator, Any, int], Resolved]] = 
     ast.NamedExpr: Evaluator._named,
     ast.JoinedStr: Evaluator._text,
     ast.Call: Evaluator._call,
+    ast.Subscript: Evaluator._element,
 }
 
 
@@ -232,6 +245,10 @@ def _definite(binding: Binding, index: Index) -> bool:
 def _is_member(name: str) -> bool:
     """A member of a library's enumeration: `torch.distributed.fsdp.ShardingStrategy.NO_SHARD`."""
     return name.partition(".")[0] in _LIBRARIES and _MEMBER.match(name) is not None
+
+
+def _computed(*parts: Resolved) -> Origin:
+    return "literal" if all(p.origin == "literal" for p in parts) else "computed"
 
 
 def _small(left: Value, right: Value, op: ast.operator) -> bool:
@@ -255,7 +272,7 @@ def _describe(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute):
         return f"an attribute .{node.attr}"
     words = {
-        ast.Dict: "a dictionary", ast.Lambda: "a function", ast.Subscript: "an element",
+        ast.Dict: "a dictionary", ast.Lambda: "a function",
         ast.BoolOp: "a condition", ast.Compare: "a condition", ast.Await: "an awaited value",
         ast.Starred: "unpacked values",
     }  # fmt: skip
