@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pitstop.bot import render
 from pitstop.bot.markdown import Markdown, code, fenced
 from pitstop.bot.report import Report, ReportedFinding
-from pitstop.bot.wording import job_cells, notes, setting_words, verdict
+from pitstop.bot.wording import decision, job_cells, notes, verdict
 from pitstop.rules.finding import Finding
 from pitstop.rules.job import TrainingJob
 from pitstop.transforms.patch import Refused
@@ -55,7 +55,7 @@ def _item(reported: ReportedFinding) -> _Item:
         where=code(finding.primary),
         rule=code(finding.rule),
         name=code(finding.name),
-        decided=code(setting_words(finding.deciding)) if finding.deciding else None,
+        decided=code(decided) if (decided := decision(finding)) else None,
         jobs=Markdown(jobs) if jobs else None,
         related=tuple((code(related.location), related.text) for related in finding.related),
         safety=finding.fix.safety.value if finding.fix else None,

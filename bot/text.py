@@ -22,7 +22,7 @@ from rich.text import Text
 from pitstop.bot.apply import fixable
 from pitstop.bot.markdown import visible
 from pitstop.bot.report import Report, ReportedFinding
-from pitstop.bot.wording import changed_lines, job_cells, notes, setting_words
+from pitstop.bot.wording import changed_lines, count, decision, job_cells, notes
 from pitstop.rules.finding import Finding, Location, Severity
 from pitstop.rules.tree import RepoTree, UnreadableError
 from pitstop.transforms.patch import Refused
@@ -135,8 +135,8 @@ def _details(finding: Finding) -> Table:
 
 
 def _facts(finding: Finding) -> Iterator[tuple[str, str]]:
-    if finding.deciding is not None:
-        yield "decides", setting_words(finding.deciding)
+    if decided := decision(finding):
+        yield "decides", decided
     if finding.jobs:
         yield "jobs", _some(finding.jobs, 4)
     if finding.cost:
@@ -144,7 +144,7 @@ def _facts(finding: Finding) -> Iterator[tuple[str, str]]:
     for related in finding.related:
         yield "see", f"{related.location}  {related.text}"
     if finding.leave_when:
-        yield "leave", finding.leave_when
+        yield "leave if", finding.leave_when
     if finding.advice:
         yield "advice", finding.advice
 
@@ -215,9 +215,8 @@ def _verdict(report: Report, older: int) -> Text:
     if not by_severity:
         text.append("No findings" if not older else "No new findings", "green")
     for severity in sorted(by_severity, reverse=True):
-        count = by_severity[severity]
         text.append(", " if text else "")
-        text.append(f"{count} {severity.label}", COLOURS[severity])
+        text.append(count(severity, by_severity[severity]), COLOURS[severity])
     if safe := len(fixable(report.findings)):
         text.append(f" · {safe} can be fixed with --fix safe")
     if older:

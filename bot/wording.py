@@ -6,18 +6,24 @@ from collections import Counter
 from collections.abc import Iterator
 
 from pitstop.bot.report import Report
-from pitstop.rules.finding import Setting, Unknown
+from pitstop.rules.finding import Finding, Severity, Unknown
 from pitstop.rules.job import TrainingJob
 
 
 def verdict(report: Report, older: int = 0) -> str:
     """One line: how many findings of which severity, out of how much."""
     counts = Counter(reported.finding.severity for reported in report.findings)
-    found = ", ".join(f"{counts[severity]} {severity.label}" for severity in sorted(counts)[::-1])
+    found = ", ".join(count(severity, counts[severity]) for severity in sorted(counts)[::-1])
     words = found or ("No new findings" if older else "No findings")
     jobs = f"{len(report.jobs)} job{'' if len(report.jobs) == 1 else 's'}"
     more = f" · {older} older not shown" if older else ""
     return f"{words}{more} · {report.files} files, {jobs}, {report.seconds:.1f} s"
+
+
+def count(severity: Severity, number: int) -> str:
+    """`1 warning`, `2 warnings`; the other severities have no plural."""
+    plural = "s" if severity is Severity.WARNING and number != 1 else ""
+    return f"{number} {severity.label}{plural}"
 
 
 def notes(report: Report) -> Iterator[str]:
@@ -31,14 +37,18 @@ def notes(report: Report) -> Iterator[str]:
         yield f"{finding.primary}: {finding.rule} suppressed: {suppressed.reason}"
 
 
-def setting_words(setting: Setting) -> str:
-    """Which line decides, or that a default does."""
+def decision(finding: Finding) -> str | None:
+    """Which line decides (named where it is not the finding's own), or that a default does."""
+    setting = finding.deciding
+    if setting is None:
+        return None
     value = "not known" if isinstance(setting.value, Unknown) else setting.raw or f"{setting.value}"
     if not setting.written:
         return f"{setting.name} is not set; {setting.framework} uses {value}"
-    where = f" at {setting.where}" if setting.where else ""
+    where = setting.where
+    here = where is None or (where.path, where.line) == (finding.primary.path, finding.primary.line)
     held = f" when {setting.condition}" if setting.condition else ""
-    return f"{setting.name} = {value}{where}{held}"
+    return f"{setting.name} = {value}{'' if here else f' at {where}'}{held}"
 
 
 def job_cells(job: TrainingJob) -> tuple[str, str, str, str, str]:
