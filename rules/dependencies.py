@@ -222,7 +222,7 @@ def _versioned(table: Mapping[str, Any], path: str) -> Iterator[Pin]:
 def pep440(text: str) -> str:
     """A constraint of Poetry or conda as a PEP 440 specifier: `^4.3` is >=4.3,<5; "" when it
     allows anything or cannot be read."""
-    clauses = []
+    clauses: list[str] = []
     for part in re.split(r"[,\s]+", text.strip().replace("||", "|")):
         if "|" in part or part in ("", "*"):
             return "" if "|" in part else ",".join(clauses)

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Location
-from pitstop.rules.frameworks import Framework, Sign, frameworks
+from pitstop.rules.frameworks import Framework, Sign, frameworks, matches
 from pitstop.rules.frameworks.spelling import plain_name, written_word
 from pitstop.rules.job import FrameworkUse, LaunchCommand
 from pitstop.rules.versions import Versions
@@ -129,14 +129,14 @@ def _imported(names: Iterable[str], modules: Iterable[PyModule]) -> Match | None
     return None
 
 
-def _called(patterns: Iterable[str], modules: Iterable[PyModule]) -> Match | None:
+def _called(patterns: tuple[str, ...], modules: Iterable[PyModule]) -> Match | None:
     for module in modules:
         for call in module.calls:
-            if any(fnmatchcase(call.name, pattern) for pattern in patterns):
+            if matches(call.name, patterns):
                 return Match(f"call of {call.name}", call.location)
         for base in class_bases(module):
             name = module.qualified(base)
-            if name and any(fnmatchcase(name, pattern) for pattern in patterns):
+            if name and matches(name, patterns):
                 return Match(f"subclass of {name}", module.location(base))
     return None
 

@@ -45,7 +45,7 @@ def _gpu(key: str, row: Mapping[str, Any], gib: int) -> Gpu:
         key=key,
         title=row["title"],
         memory=row["memory"] * gib,
-        capability=capability,  # type: ignore[arg-type]
+        capability=capability,
         bandwidth=row["bandwidth"],
         link=row["link"],
         tflops=row["tflops"],

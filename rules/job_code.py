@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
 from pitstop.rules.finding import Location, Setting, Surface, Unknown, Value
-from pitstop.rules.frameworks import Framework
+from pitstop.rules.frameworks import Framework, matches
 from pitstop.rules.frameworks.spelling import PRESENT, Spelling, plain_name
 from pitstop.rules.job_settings import Rank, Written
 from pitstop.rules.job_words import FlagUse
@@ -56,7 +55,7 @@ def anchored_defaults(framework: Framework, module: PyModule) -> Iterator[Settin
 def config_calls(framework: Framework, module: PyModule) -> Iterator[Call]:
     """The calls that make the framework's own configuration object."""
     for call in module.calls:
-        if any(fnmatchcase(call.name, pattern) for pattern in framework.config_calls):
+        if matches(call.name, framework.config_calls):
             yield call
 
 
@@ -190,9 +189,7 @@ def _from_assignments(framework: Framework, module: PyModule) -> Iterator[Writte
 def _from_fields(framework: Framework, module: PyModule, line: CommandLine) -> Iterator[Written]:
     """Fields of a dataclass that extends the framework's own arguments: new defaults."""
     for one in module.fields:
-        extends = any(
-            fnmatchcase(base, pattern) for base in one.bases for pattern in framework.config_calls
-        )
+        extends = any(matches(base, framework.config_calls) for base in one.bases)
         rows = framework.named(one.name, Surface.KEYWORD) if extends else ()
         if rows:
             doubt = Unknown(f"the command line may pass --{one.name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from pitstop.rules.job import LaunchCommand
 from pitstop.rules.pysource import PyModule
 from pitstop.rules.scope import Scope
 from pitstop.rules.sources import Sources, folder_of
@@ -21,15 +22,15 @@ _OTHER_ACTION = re.compile(
 )
 
 
-def entry_path(sources: Sources, entry: str | None, *folders: str) -> str | None:
-    """The file of an entry as a launch names it: a script path, or a module after -m."""
+def entry_path(sources: Sources, launch: LaunchCommand, folders: tuple[str, ...]) -> str | None:
+    """The file of a launch's entry: a script path, or a module after -m."""
+    entry = launch.entry
     if not entry:
         return None
-    found = sources.resolve(entry, *folders)
-    if found is not None and found.endswith(".py"):
-        return found
-    if re.fullmatch(r"[A-Za-z_][\w.]*", entry) and not entry.endswith(".py"):
-        return _module_path(sources, entry.split("."), (*folders, "", "src"), whole=True)
+    if entry.endswith(".py"):
+        return sources.resolve(entry, *folders)
+    if launch.module and re.fullmatch(r"[A-Za-z_][\w.]*", entry):
+        return _module_path(sources, entry.split("."), (*folders, "src"), whole=True)
     return None
 
 
@@ -73,8 +74,9 @@ def _module_path(
         prefix = f"{folder}/" if folder else ""
         for end in range(len(parts), len(parts) - 1 if whole else 0, -1):
             base = prefix + "/".join(parts[:end])
-            for path in (f"{base}.py", f"{base}/__init__.py", f"{base}/__main__.py"):
-                if path in sources.paths and not (path.endswith("__main__.py") and not whole):
+            started = (f"{base}/__main__.py",) if whole else ()
+            for path in (f"{base}.py", *started, f"{base}/__init__.py"):
+                if path in sources.paths:
                     return path
     return None
 

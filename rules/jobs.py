@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 
 from pitstop.rules.detection import Evidence, recognise
 from pitstop.rules.finding import Location, Setting, Unknown, Unread
-from pitstop.rules.frameworks import Framework, frameworks
+from pitstop.rules.frameworks import Framework, frameworks, matches
 from pitstop.rules.hardware import find_gpu, hardware_of
 from pitstop.rules.job import FrameworkUse, HardwareFacts, TrainingJob, Word
 from pitstop.rules.job_code import (
@@ -91,14 +90,26 @@ def resolve(
 
 def _draft(start: Start, sources: Sources, scope: Scope) -> Draft:
     launch = start.launch
-    script = folder_of(launch.location.path) if launch else ""
-    folders = tuple(dict.fromkeys((launch.cwd if launch else "", script, "")))
-    entry = start.entry or (entry_path(sources, launch.entry, *folders) if launch else None)
+    folders = tuple(dict.fromkeys(_folders(start)))
+    entry = start.entry or (entry_path(sources, launch, folders) if launch else None)
     modules = program_modules(sources, entry, scope) if entry and scope.audits_code(entry) else ()
     uses, positional, more = flag_uses(launch.args) if launch else ((), (), False)
     launcher_uses = flag_uses(launch.launcher_args)[0] if launch else ()
     configs = tuple(named_configs(sources, start, positional, uses, folders))
     return Draft(start, entry, modules, configs, uses, launcher_uses, more, folders)
+
+
+def _folders(start: Start) -> Iterator[str]:
+    """Where paths of a job may start: the command's folder, then the script's own and those
+    around it (people run scripts from the project's folder), the root last."""
+    launch = start.launch
+    if launch is not None and launch.cwd:
+        yield launch.cwd
+    path = launch.location.path if launch else start.config or start.entry or ""
+    while path:
+        path = folder_of(path)
+        yield path
+    yield ""
 
 
 def _purpose(draft: Draft, uses: tuple[FrameworkUse, ...]) -> str | None:
@@ -219,12 +230,7 @@ def _takes_flags(framework: Framework, draft: Draft) -> bool:
         return False
     if not framework.parsers or draft.entry is None:
         return True
-    return any(
-        fnmatchcase(call.name, pattern)
-        for module in draft.modules
-        for call in module.calls
-        for pattern in framework.parsers
-    )
+    return any(matches(c.name, framework.parsers) for m in draft.modules for c in m.calls)
 
 
 def _with_helpers(

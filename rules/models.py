@@ -30,10 +30,16 @@ _OTHER_NAMES: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 """What the config.json of a family calls a size."""
 
-_POSITIONS: Mapping[str, Mapping[str, int]] = {
-    "gpt2": {"n_positions": 1024},
-    "opt": {"max_position_embeddings": 2048},
+_FIXED: Mapping[str, Mapping[str, int | str]] = {
+    "gpt2": {"n_positions": 1024, "activation_function": "gelu_new"},
+    "opt": {"max_position_embeddings": 2048, "activation_function": "relu"},
+    "gpt_neox": {"hidden_act": "gelu"},
+    "phi": {"hidden_act": "gelu_new"},
+    "gemma": {"hidden_act": "gelu_pytorch_tanh"},
+    "gemma2": {"hidden_act": "gelu_pytorch_tanh"},
+    "gemma3_text": {"hidden_act": "gelu_pytorch_tanh"},
 }
+"""What every shipped config.json of a family says; the others have `silu`."""
 
 _SUFFIXES = re.compile(
     r"[-_](instruct|chat|hf|it|base|sft|thinking|preview|gptq|awq|gguf|bnb|fp8|bf16|int[48]|[48]bit|w4a16"
@@ -211,7 +217,8 @@ def _config(family: str, sizes: list[Any]) -> dict[str, Any]:
     """A row of the table as the config.json of its family writes it."""
     other = _OTHER_NAMES.get(family, {})
     config = {other.get(key, key): value for key, value in zip(_SIZES, sizes, strict=False)}
-    return {"model_type": family, **_POSITIONS.get(family, {}), **config}
+    fixed = _FIXED.get(family, {"hidden_act": "silu"})
+    return {"model_type": family, **fixed, **config}
 
 
 def _shape(config: Mapping[str, Any]) -> Architecture:

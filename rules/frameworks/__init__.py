@@ -122,13 +122,7 @@ class Framework:
     def called(self, call: str) -> tuple[Spelling, ...]:
         """The rows of a call, by its qualified name. The calls that make the framework's own
         configuration take every name that may be a keyword."""
-        configures = any(fnmatchcase(call, pattern) for pattern in self.config_calls)
-        return tuple(
-            row
-            for row in self.rows
-            if any(fnmatchcase(call, pattern) for pattern in row.calls)
-            or (configures and not row.calls and Surface.KEYWORD in row.surfaces)
-        )
+        return _called(self.name, call)
 
     def stated(self, target: str) -> tuple[Spelling, ...]:
         """The rows of an assigned name such as torch.backends.cudnn.benchmark."""
@@ -240,6 +234,23 @@ def frameworks() -> Mapping[str, Framework]:
     from pitstop.rules.frameworks.loading import load_all
 
     return load_all()
+
+
+@functools.lru_cache(maxsize=20_000)
+def _called(framework: str, call: str) -> tuple[Spelling, ...]:
+    configures = matches(call, frameworks()[framework].config_calls)
+    return tuple(
+        row
+        for row in frameworks()[framework].rows
+        if (row.calls and matches(call, row.calls))
+        or (configures and not row.calls and Surface.KEYWORD in row.surfaces)
+    )
+
+
+@functools.lru_cache(maxsize=100_000)
+def matches(name: str, patterns: tuple[str, ...]) -> bool:
+    """Whether a qualified name fits one of the patterns (`*` as in file names)."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @functools.cache
