@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from pitstop.rules.finding import Scalar, Value
+from pitstop.rules.finding import Scalar, Unknown, Value
 from pitstop.rules.job import MultiNode, TrainingJob
 
 Operand = Scalar | tuple[Scalar, ...] | tuple[int, int]
@@ -40,6 +40,22 @@ def _nodes(job: TrainingJob) -> int | None:
     return stated if stated is not None else job.hardware.nodes
 
 
+def _visible_gpus(job: TrainingJob) -> int | None:
+    """GPUs named in CUDA_VISIBLE_DEVICES, else those of the machine."""
+    setting = job.get("cuda.visible_devices")
+    if setting is None or not setting.written:
+        return job.hardware.gpus_per_node
+    if isinstance(setting.value, Unknown):
+        return None
+    return len([part for part in str(setting.value).split(",") if part.strip()])
+
+
+def _entry_name(job: TrainingJob) -> str | None:
+    """The program's file name, also when the file is not in the repository."""
+    entry = job.entry or (job.launch.entry if job.launch is not None else None)
+    return PurePosixPath(entry).name if entry else None
+
+
 _FOR_DEBUGGING = re.compile(r"(?<![a-z])(debug|repro|profil|bench|smoke|test)", re.IGNORECASE)
 
 
@@ -66,11 +82,7 @@ def _memory_gib(job: TrainingJob) -> float | None:
 FACTS: Mapping[str, FactKind] = {
     "job.purpose": FactKind(lambda job: job.purpose, "text", "train or serve"),
     "job.framework": FactKind(lambda job: job.framework, "text", "the training framework"),
-    "job.entry_name": FactKind(
-        lambda job: PurePosixPath(job.entry).name if job.entry else None,
-        "text",
-        "file name of the program",
-    ),
+    "job.entry_name": FactKind(_entry_name, "text", "file name of the program"),
     "job.for_debugging": FactKind(
         _for_debugging, "flag", "a script or config named debug, profile, repro, bench or test"
     ),
@@ -79,9 +91,7 @@ FACTS: Mapping[str, FactKind] = {
     ),
     "job.launcher": FactKind(_launcher, "text", "the innermost launcher, python for none"),
     "job.gpus": FactKind(_gpus, "number", "GPUs over all nodes"),
-    "job.machine_gpus": FactKind(
-        lambda job: job.hardware.gpus_per_node, "number", "GPUs of one machine"
-    ),
+    "job.machine_gpus": FactKind(_visible_gpus, "number", "GPUs that a process may see"),
     "job.nodes": FactKind(_nodes, "number", "machines"),
     "gpu.name": FactKind(lambda job: job.hardware.gpu, "text", "kind of GPU"),
     "gpu.memory_gib": FactKind(_memory_gib, "number", "memory of one GPU"),

@@ -129,7 +129,7 @@ if __name__ == "__main__":
     main(*parts())
 """
             },
-            "inference only",
+            "no job: inference only",
         ),
     )
 

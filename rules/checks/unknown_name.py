@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Confidence, Finding, Priority, Severity
-from pitstop.rules.frameworks import plain_name
+from pitstop.rules.frameworks.spelling import plain_name
 from pitstop.rules.rule import Bad, Check, Good
 from pitstop.rules.written_names import WrittenName, written_names
 

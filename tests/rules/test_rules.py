@@ -37,7 +37,7 @@ def judge(info: RuleInfo, files: dict[str, str]) -> tuple[ProjectFacts, Audit]:
     return facts, audit(facts, select=[info.name])
 
 
-@pytest.mark.parametrize(("info", "example"), bad_examples())
+@pytest.mark.parametrize(("info", "example"), list(bad_examples()))
 def test_a_bad_example_fires_once_at_its_line(info: RuleInfo, example: Bad) -> None:
     _, found = judge(info, dict(example.files))
     places = [(f.rule, f.primary.path, f.primary.line) for f in found.findings]
@@ -45,7 +45,7 @@ def test_a_bad_example_fires_once_at_its_line(info: RuleInfo, example: Bad) -> N
     assert found.skipped == ()
 
 
-@pytest.mark.parametrize(("info", "example"), good_examples())
+@pytest.mark.parametrize(("info", "example"), list(good_examples()))
 def test_a_good_example_is_silent(info: RuleInfo, example: Good) -> None:
     facts, found = judge(info, dict(example.files))
     assert [f.message for f in found.findings] == []
@@ -53,7 +53,7 @@ def test_a_good_example_is_silent(info: RuleInfo, example: Good) -> None:
     assert facts.jobs or "no job" in example.why, "nothing was judged"
 
 
-@pytest.mark.parametrize(("info", "example"), bad_examples())
+@pytest.mark.parametrize(("info", "example"), list(bad_examples()))
 def test_a_fix_makes_the_example_quiet_and_nothing_else_loud(info: RuleInfo, example: Bad) -> None:
     fixes = pytest.importorskip("pitstop.transforms.fixes")
     outcome_for = fixes.outcome_for
