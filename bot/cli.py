@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except Exception as error:
-        return _bug(error, debug=options.debug)
+        return _bug(error, debug=getattr(options, "debug", False))
 
 
 def _bug(error: Exception, *, debug: bool) -> int:
@@ -68,7 +68,6 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         "pitstop", description="Finds what makes GPU training jobs slow or large.", parents=[common]
     )
-    root.set_defaults(debug=False)
     version = importlib.metadata.version("pitstop")
     root.add_argument("--version", action="version", version=f"pitstop {version}")
     commands = root.add_subparsers(title="commands", required=True, metavar="COMMAND")

@@ -127,7 +127,7 @@ class TextReport:
 
 def _details(finding: Finding) -> Table:
     table = Table.grid(padding=(0, 1))
-    table.add_column(style="dim", no_wrap=True)
+    table.add_column(style="dim", no_wrap=True, min_width=len("leave if"))
     table.add_column(overflow="fold")
     for label, text in _facts(finding):
         table.add_row(label, printable(text))
@@ -160,7 +160,7 @@ def _change(reported: ReportedFinding) -> Iterator[RenderableType]:
     if fix is None:
         return
     head = Text.assemble(
-        ("fix     ", "dim"), printable(fix.text), (f" [{fix.safety.value}]", "dim")
+        ("fix      ", "dim"), printable(fix.text), (f" [{fix.safety.value}]", "dim")
     )
     yield _indent(head, 2)
     for line in changed_lines(reported.diff):
