@@ -69,7 +69,8 @@ class TextReport:
         for path, group in by_path:
             self._out.print(Rule(self._link(path), align="left", style="dim"))
             for reported in group:
-                self._out.print(self._finding(reported))
+                self._out.print(self._head(reported.finding), soft_wrap=True)
+                self._out.print(self._body(reported))
                 self._out.print()
         for part in (_jobs(report), _unread(report), _notes(report)):
             if part is not None:
@@ -84,21 +85,21 @@ class TextReport:
         style = Style(bold=True, link=target.resolve().as_uri() if self._out.is_terminal else None)
         return Text(f"{printable(str(target))}{where}", style)
 
-    def _finding(self, reported: ReportedFinding) -> RenderableType:
-        finding = reported.finding
-        colour = COLOURS[finding.severity]
-        head = Text.assemble(
+    def _head(self, finding: Finding) -> Text:
+        return Text.assemble(
             self._link(finding.primary.path, finding.primary),
             "  ",
-            (finding.severity.label, colour),
+            (finding.severity.label, COLOURS[finding.severity]),
             "  ",
             (finding.rule, "bold"),
             " ",
             printable(finding.title),
         )
+
+    def _body(self, reported: ReportedFinding) -> RenderableType:
+        finding = reported.finding
         return Group(
-            head,
-            *self._excerpt(finding.primary, colour),
+            *self._excerpt(finding.primary, COLOURS[finding.severity]),
             _indent(Text(printable(finding.message)), 2),
             _indent(_details(finding), 2),
             *_change(reported),
