@@ -181,7 +181,8 @@ def _one_each(commands: list[Command]) -> tuple[Command, ...]:
     differs between the runs is unknown."""
     groups: dict[tuple[object, ...], list[Command]] = {}
     for command in commands:
-        key = (command.location, tuple(w.text for w in command.outer[:1]))
+        outer = tuple(w.text for w in command.outer)
+        key = (command.location, outer, command.words[0].text if command.words else "")
         groups.setdefault(key, []).append(command)
     return tuple(functools.reduce(_merged, group) for group in groups.values())
 

@@ -130,7 +130,7 @@ class Statements:
             target = redirect.child_by_field_name("destination")
             if target is not None:  # `done < <(python list.py)`
                 word = self.lexer.word(target.start_byte, target.end_byte)
-                self.calls.expander(flow.scope, flow).fields(word)
+                self.calls.programs.expander(flow.scope, flow).fields(word)
 
     def _list(self, node: Node, flow: Flow) -> None:
         condition: str | None = None
@@ -249,7 +249,7 @@ class Statements:
         values: list[Field] = []
         for child in node.children_by_field_name("value"):
             word = self.lexer.word(child.start_byte, child.end_byte)
-            values += self.calls.expander(scope).fields(word)
+            values += self.calls.programs.expander(scope).fields(word)
         if len(values) == 1:
             scope.assign(name, Binding((values[0],)))
             return

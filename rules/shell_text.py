@@ -66,11 +66,13 @@ class ShellText:
         if first is None or last is None:
             file, a, b = self.home
             return file.location(a, b), False
-        begin = first.start + start - first.at
-        stop = last.start + end - last.at
+        begin = first.start + min(start - first.at, first.length)
+        stop = last.start + min(end - last.at, last.length)
         if first.file is not last.file or stop < begin:
             return first.file.location(begin, first.start + first.length), False
-        exact = stop - begin == end - start and (first is last or self._joined(start, end))
+        inside = start < first.at + first.length and end <= last.at + last.length
+        exact = (inside or start == end) and stop - begin == end - start
+        exact = exact and (first is last or self._joined(start, end))
         return first.file.location(begin, stop), exact
 
     def _segment(self, offset: int) -> Segment | None:
