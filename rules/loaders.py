@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Setting, Surface
-from pitstop.rules.frameworks import plain_name
+from pitstop.rules.frameworks.spelling import plain_name
 from pitstop.rules.job import TrainingJob
 from pitstop.rules.pysource import Call, PyModule
 from pitstop.rules.step_code import ancestors, gpu_modules, imported

@@ -32,7 +32,7 @@ from pitstop.rules.finding import (
     Severity,
     Surface,
 )
-from pitstop.rules.frameworks import plain_name
+from pitstop.rules.frameworks.spelling import plain_name
 from pitstop.rules.job import TrainingJob
 from pitstop.rules.rule import RuleInfo
 from pitstop.rules.versions import Versions

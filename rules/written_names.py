@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from pitstop.rules.detection import config_framework
 from pitstop.rules.finding import Location, Value
-from pitstop.rules.frameworks import Framework, Known, frameworks, plain_name
+from pitstop.rules.frameworks import Framework, Known, frameworks
+from pitstop.rules.frameworks.spelling import plain_name
 from pitstop.rules.job import TrainingJob
 from pitstop.rules.job_code import config_calls
 from pitstop.rules.job_words import flag_uses
