@@ -57,19 +57,19 @@ def recognise(evidence: Evidence) -> tuple[FrameworkUse, ...]:
     mains.sort(key=lambda f: f.rank)
     engines = [f for name in found if (f := frameworks()[name]).kind == "engine"]
     engines.sort(key=lambda f: f.rank)
-    leading = _leader(mains, engines)
+    leading = _leader(mains, engines, any(m.trains for m in evidence.modules))
     helpers = [f for name in sorted(found) if (f := frameworks()[name]).kind == "helper"]
     others = [f for f in (*engines, *helpers) if f not in leading]
     kept = [*leading, *(f for f in others if not f.part_of or frameworks()[f.part_of] in leading)]
     return tuple(_use(f, found[f.name], evidence) for f in kept)
 
 
-def _leader(mains: list[Framework], engines: list[Framework]) -> list[Framework]:
+def _leader(mains: list[Framework], engines: list[Framework], trains: bool) -> list[Framework]:
     """The framework that decides what kind of job this is. Plain PyTorch is what everything is
-    built on, so that an engine precedes it."""
+    built on: an engine precedes it unless the program's own code trains."""
     special = [f for f in mains if f.name != "pytorch"]
-    if special:
-        return special[:1]
+    if special or trains:
+        return (special or mains)[:1]
     return engines[:1] or mains[:1]
 
 

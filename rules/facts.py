@@ -83,7 +83,7 @@ def gather(
 ) -> ProjectFacts:
     """Read a repository and resolve its training jobs.
 
-    `launch` is a command that a person types: then its job is the only one. `hardware` is what
+    `launch` is a command that a person types: then only its jobs are. `hardware` is what
     the user says of the machine; it goes before what the files say. `only` keeps the jobs in
     which one of these paths takes part. Raises UserError when `launch` is no plain command or
     starts no training job.
@@ -92,7 +92,7 @@ def gather(
     scope = scope_of(sources.paths)
     versions = read_versions(sources, (path for path in tree.paths if scope.trains(path)))
     if launch is not None:
-        jobs = [_typed_job(launch, sources, scope, versions, hardware)]
+        jobs = _typed_jobs(launch, sources, scope, versions, hardware)
     else:
         jobs = _all_jobs(sources, scope, versions, hardware)
     if only is not None:
@@ -101,18 +101,25 @@ def gather(
     return ProjectFacts(sources, scope, _unique(jobs), versions, unread)
 
 
-def _typed_job(
+def _typed_jobs(
     text: str, sources: Sources, scope: Scope, versions: Versions, hardware: HardwareFacts | None
-) -> TrainingJob:
-    from pitstop.rules.launch import parse_command
+) -> list[TrainingJob]:
+    """The jobs of a command that a person types; `bash train.sh` means what the script starts."""
+    from pitstop.rules.launch import find_launches, parse_command
 
-    job = resolve(Start(parse_command(text)), sources, scope, versions, hardware)
-    if job is None:
+    launch = parse_command(text)
+    path = sources.resolve(launch.entry) if launch.entry else None
+    script = sources.script(path) if path and launch.launchers[:1] == ("bash",) else None
+    launches = find_launches(script) if script is not None else (launch,)
+    starts = (Start(one, script) for one in launches)
+    found = [resolve(start, sources, scope, versions, hardware) for start in starts]
+    jobs = [job for job in found if job is not None]
+    if not jobs:
         raise UserError(
             f"--launch {text!r}: no training job begins there; give the command that trains,"
             " as typed in the repository's root."
         )
-    return job
+    return jobs
 
 
 def _all_jobs(

@@ -23,35 +23,47 @@ MAX_CONFIGS = 12
 
 @dataclass(frozen=True, slots=True)
 class NamedConfig:
-    """A config file of a job and the framework in whose words it is written; its keys belong
-    below `prefix`."""
+    """A config file of a job and the framework in whose words it is written: None until the
+    job's own framework is known, for a file whose keys alone do not tell."""
 
     config: ConfigFile
-    framework: Framework
-    prefix: str = ""
+    framework: Framework | None
 
 
-def named_configs(
+@dataclass(frozen=True, slots=True)
+class CommandConfigs:
+    """The config files on a command line, in the order given, and the paths that look like one
+    and are not in the repository."""
+
+    found: tuple[NamedConfig, ...]
+    missing: tuple[str, ...]
+
+
+def command_configs(
     sources: Sources,
     start: Start,
     positional: Iterable[Word],
     uses: Iterable[FlagUse],
     folders: tuple[str, ...],
-) -> Iterator[NamedConfig]:
-    """The files on a command line that are configs by their own keys, in the order given; a
+) -> CommandConfigs:
+    """The positional files, and those given to flags that are configs by their own keys; a
     config that starts a job by itself is the first."""
-    texts = [start.config] if start.config else []
-    texts += [word.text for word in positional if word.known]
-    texts += [word.text for use in uses for word in use.words if word.known]
-    seen: set[str] = set()
-    for text in texts:
-        if not text.lower().endswith(CONFIG_SUFFIXES):
+    first = [start.config] if start.config else []
+    first += [word.text for word in positional if word.known]
+    later = [word.text for use in uses for word in use.words if word.known]
+    found: dict[str, NamedConfig] = {}
+    missing: list[str] = []
+    for number, text in enumerate((*first, *later)):
+        if not text.lower().endswith(CONFIG_SUFFIXES) or len(found) >= MAX_CONFIGS:
             continue
         config = read_named(sources, start, text, folders)
-        framework = config_framework(config) if config else None
-        if config and framework and config.path not in seen and len(seen) < MAX_CONFIGS:
-            seen.add(config.path)
-            yield NamedConfig(config, framework)
+        if config is None:
+            missing += [text] if number < len(first) else []
+            continue
+        framework = config_framework(config)
+        if framework is not None or number < len(first):
+            found.setdefault(config.path, NamedConfig(config, framework))
+    return CommandConfigs(tuple(found.values()), tuple(missing))
 
 
 def follow(
@@ -61,11 +73,10 @@ def follow(
     sources: Sources,
     folders: tuple[str, ...],
 ) -> Iterator[NamedConfig]:
-    """The files that settings name (`deepspeed: ds.json`), and what those name in turn. A path
-    is looked up in the command's folder, the folder of the file that names it, and the root."""
+    """The files that settings name (`deepspeed: ds.json`), and what those name in turn, without
+    those that the job has `already`. A path is looked up in the command's folder, the folder of
+    the file that names it, and the root."""
     queue = list(written)
-    for named in already:
-        queue += from_config(named.framework, named.config, named.prefix)
     seen = {named.config.path for named in already}
     while queue and len(seen) < MAX_CONFIGS:
         one = queue.pop(0)
@@ -78,9 +89,9 @@ def follow(
         if config is None or config.path in seen:
             continue
         seen.add(config.path)
-        found = NamedConfig(config, frameworks()[row.file])
-        yield found
-        queue += from_config(found.framework, found.config)
+        framework = frameworks()[row.file]
+        yield NamedConfig(config, framework)
+        queue += from_config(framework, config)
 
 
 def read_named(

@@ -72,7 +72,8 @@ def _module_path(
     """The file of a dotted name; unless `whole`, trailing parts may be names inside it."""
     for folder in folders:
         prefix = f"{folder}/" if folder else ""
-        for end in range(len(parts), len(parts) - 1 if whole else 0, -1):
+        last = len(parts) - 1 if whole else 0
+        for end in range(len(parts), last, -1):
             base = prefix + "/".join(parts[:end])
             started = (f"{base}/__main__.py",) if whole else ()
             for path in (f"{base}.py", *started, f"{base}/__init__.py"):

@@ -41,7 +41,7 @@ def _with_counts(
 ) -> LaunchCommand:
     processes, nodes = launch.processes, launch.nodes
     for named in configs:
-        if named.framework.name == "accelerate":
+        if named.framework is not None and named.framework.name == "accelerate":
             total = _number(named, "num_processes")
             nodes = nodes if nodes is not None else _number(named, "num_machines")
             if processes is None and total is not None:

@@ -172,14 +172,13 @@ def from_env(framework: Framework, env: Mapping[str, Word]) -> Iterator[Written]
 # --- config files ----------------------------------------------------------------------------
 
 
-def from_config(framework: Framework, config: ConfigFile, prefix: str = "") -> Iterator[Written]:
-    """The keys of a config file that a framework knows, nested ones by their dotted path;
-    `prefix` is where the file's content belongs below another file's keys."""
+def from_config(framework: Framework, config: ConfigFile) -> Iterator[Written]:
+    """The keys of a config file that a framework knows, nested ones by their dotted path."""
     surface = Surface(config.kind)
     for entry in config.entries:
         if entry.document:
             continue
-        name = dotted(entry, prefix)
+        name = dotted(entry)
         rows = framework.named(name, surface) if name else ()
         if name and rows:
             yield Written(
@@ -188,11 +187,11 @@ def from_config(framework: Framework, config: ConfigFile, prefix: str = "") -> I
             )  # fmt: skip
 
 
-def dotted(entry: Entry, prefix: str = "") -> str | None:
+def dotted(entry: Entry) -> str | None:
     """An entry's path as a dotted name; None for a member of a sequence."""
     if any(isinstance(part, int) for part in entry.path):
         return None
-    return ".".join((*((prefix,) if prefix else ()), *(str(part) for part in entry.path)))
+    return ".".join(str(part) for part in entry.path)
 
 
 # --- defaults --------------------------------------------------------------------------------

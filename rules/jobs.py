@@ -17,7 +17,7 @@ from pitstop.rules.job_code import (
     from_module,
     where_trained,
 )
-from pitstop.rules.job_files import NamedConfig, config_location, follow, named_configs
+from pitstop.rules.job_files import NamedConfig, command_configs, config_location, follow
 from pitstop.rules.job_modules import does_something_else, entry_path, program_modules
 from pitstop.rules.job_parallel import with_parallelism
 from pitstop.rules.job_settings import (
@@ -49,6 +49,7 @@ class Draft:
     entry: str | None
     modules: tuple[PyModule, ...]
     configs: tuple[NamedConfig, ...]
+    missing: tuple[str, ...]
     uses: tuple[FlagUse, ...]
     launcher_uses: tuple[FlagUse, ...]
     more: bool
@@ -95,8 +96,10 @@ def _draft(start: Start, sources: Sources, scope: Scope) -> Draft:
     modules = program_modules(sources, entry, scope) if entry and scope.audits_code(entry) else ()
     uses, positional, more = flag_uses(launch.args) if launch else ((), (), False)
     launcher_uses = flag_uses(launch.launcher_args)[0] if launch else ()
-    configs = tuple(named_configs(sources, start, positional, uses, folders))
-    return Draft(start, entry, modules, configs, uses, launcher_uses, more, folders)
+    files = command_configs(sources, start, positional, uses, folders)
+    return Draft(
+        start, entry, modules, files.found, files.missing, uses, launcher_uses, more, folders
+    )
 
 
 def _folders(start: Start) -> Iterator[str]:
@@ -172,13 +175,16 @@ def _job(
 ) -> TrainingJob:
     launch = draft.start.launch
     speakers = decoders(uses)
+    own = tuple(c for c in draft.configs if _reader(c, speakers) is not None)
     written = tuple(_written(draft, speakers))
-    followed = tuple(follow(written, draft.configs, draft.start, sources, draft.folders))
-    configs = (*draft.configs, *followed)
+    followed = tuple(follow(written, own, draft.start, sources, draft.folders))
+    configs = (*own, *followed)
     uses = _with_helpers(uses, followed, versions)
     speakers = decoders(uses)
-    written += tuple(w for c in followed for w in from_config(c.framework, c.config, c.prefix))
-    settled = _with_defaults(settle(written), draft, speakers, versions)
+    for named in followed:
+        reader = _reader(named, speakers)
+        written += tuple(from_config(reader, named.config)) if reader else ()
+    settled = _with_defaults(settle(written), draft, configs, speakers, versions)
     settings, launch = with_parallelism(settled, launch, configs, speakers)
     entry = draft.entry
     paths = dict.fromkeys(c.config.path for c in configs)
@@ -212,12 +218,18 @@ def _written(draft: Draft, speakers: tuple[Framework, ...]) -> Iterator[Written]
         for module in draft.modules:
             yield from from_module(framework, module, draft.line)
     for named in draft.configs:
-        framework = _reader(named, speakers)
-        yield from from_config(framework, named.config, named.prefix)
+        reader = _reader(named, speakers)
+        if reader is not None:
+            yield from from_config(reader, named.config)
 
 
-def _reader(named: NamedConfig, speakers: tuple[Framework, ...]) -> Framework:
-    """The dialect in which a job reads a file that its own framework's kin recognised."""
+def _reader(named: NamedConfig, speakers: tuple[Framework, ...]) -> Framework | None:
+    """The framework in whose words a job reads a file: the dialect of the framework that the
+    file is written for; the job's own for a file that does not tell, when it knows some key."""
+    if named.framework is None:
+        own = speakers[0]
+        known = own.kind != "engine" and any(map(own.knows, named.config.keys()))
+        return own if known and own.name != "pytorch" else None
     for framework in speakers:
         if named.framework.name in (framework.extends, framework.part_of):
             return framework
@@ -240,7 +252,7 @@ def _with_helpers(
     found = {use.name: use for use in uses}
     for named in followed:
         framework = named.framework
-        if framework.kind == "helper" and framework.name not in found:
+        if framework and framework.kind == "helper" and framework.name not in found:
             pin = next((versions[p] for p in framework.packages if p in versions), "")
             at = config_location(named.config)
             found[framework.name] = FrameworkUse(
@@ -252,6 +264,7 @@ def _with_helpers(
 def _with_defaults(
     settings: dict[str, tuple[Setting, ...]],
     draft: Draft,
+    configs: tuple[NamedConfig, ...],
     speakers: tuple[Framework, ...],
     versions: Versions,
 ) -> dict[str, tuple[Setting, ...]]:
@@ -264,7 +277,7 @@ def _with_defaults(
                 found[anchored.knob] = (*found.get(anchored.knob, ()), anchored)
     done: set[str] = set()
     for framework in speakers:
-        doubt, anchor = _doubt(framework, draft)
+        doubt, anchor = _doubt(framework, draft, configs)
         for default in default_settings(framework, versions, settings, doubt=doubt, anchor=anchor):
             if default.knob not in done:
                 done.add(default.knob)
@@ -272,14 +285,26 @@ def _with_defaults(
     return found
 
 
-def _doubt(framework: Framework, draft: Draft) -> tuple[Unknown | None, Location | None]:
+def _doubt(
+    framework: Framework, draft: Draft, configs: tuple[NamedConfig, ...]
+) -> tuple[Unknown | None, Location | None]:
     """Why a framework's defaults may not hold, and the call at which they do."""
     if draft.more:
         return Unknown("the command line may pass more"), None
+    if draft.missing:
+        return Unknown(f"{draft.missing[0]} is not in the repository"), None
     if framework.name == "pytorch":
         seen = any(module.trains for module in draft.modules)
         return (None if seen else Unknown("the program's code is not here")), None
-    if not framework.parsers or draft.configs or (draft.uses and _takes_flags(framework, draft)):
+    if framework.kind == "helper" and not framework.part_of:
+        read = any(c.framework is framework for c in configs)
+        return (None if read else Unknown("its configuration cannot be read")), None
+    if framework.parsers:
+        reads = draft.start.launch is not None and _takes_flags(framework, draft)
+    else:
+        own = draft.entry is None or any(framework.knows(use.name) for use in draft.uses)
+        reads = own or any(_reader(c, (framework,)) is framework for c in configs)
+    if reads:
         return None, None
     calls = [c for module in draft.modules for c in config_calls(framework, module)]
     if not calls or any(call.open_ended for call in calls):

@@ -99,10 +99,7 @@ class Sources:
 
     def jobfile(self, path: str) -> tuple[Script, ...]:
         """A Makefile, Dockerfile, workflow or scheduler file as the scripts that it holds."""
-        try:
-            from pitstop.rules.jobfiles import read_jobfile
-        except ImportError:
-            return ()
+        from pitstop.rules.jobfiles import read_jobfile
 
         found = self._once(path, self.jobfiles, lambda file: read_jobfile(file, self.tree))
         return found or ()

@@ -199,7 +199,7 @@ def _spelling(
         framework=name,
         name=spelled,
         knob=knob.name if knob else None,
-        surfaces=_surfaces(file, place, row.get("on", ())),
+        surfaces=_surfaces(file, place, row.get("on", [])),
         type=kind,
         values=_values(file, place, knob, row.get("values")),
         calls=_words(file, place, row.get("calls", [])),
