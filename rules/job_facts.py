@@ -56,15 +56,23 @@ def _entry_name(job: TrainingJob) -> str | None:
     return PurePosixPath(entry).name if entry else None
 
 
-_FOR_DEBUGGING = re.compile(r"(?<![a-z])(debug|repro|profil|bench|smoke|test)", re.IGNORECASE)
+_FOR_DEBUGGING = re.compile(
+    r"(?<![a-z])(debug|repro(?!j)|profil|bench|smoke|tests?(?![a-z]))", re.IGNORECASE
+)
 
 
-def _for_debugging(job: TrainingJob) -> bool:
-    """Whether the files that make the job say by their names that it is no production run."""
+def for_debugging(path: str) -> bool:
+    """Whether a file, by its name or a folder's, is no production run: debugging, profiling,
+    benchmarks, tests."""
+    return any(_FOR_DEBUGGING.search(part) for part in PurePosixPath(path).parts)
+
+
+def job_for_debugging(job: TrainingJob) -> bool:
+    """Whether the files that make the job say so by their names."""
     named = [job.entry, *job.configs, job.location.path if job.location else None]
     if job.launch is not None:
         named.append(job.launch.location.path)
-    return any(_FOR_DEBUGGING.search(PurePosixPath(path).name) for path in named if path)
+    return any(for_debugging(path) for path in named if path)
 
 
 def _launcher(job: TrainingJob) -> str | None:
@@ -72,6 +80,25 @@ def _launcher(job: TrainingJob) -> str | None:
     if job.launch is None:
         return None
     return job.launch.launchers[-1] if job.launch.launchers else "python"
+
+
+_OTHER_CHIPS = {
+    "npu": re.compile(r"(?<![a-z])(npu|ascend)", re.IGNORECASE),
+    "tpu": re.compile(r"(?<![a-z])(tpu|xla)(?![a-z])", re.IGNORECASE),
+    "hpu": re.compile(r"(?<![a-z])(hpu|gaudi)", re.IGNORECASE),
+    "xpu": re.compile(r"(?<![a-z])xpu", re.IGNORECASE),
+}
+
+
+def _accelerator(job: TrainingJob) -> str | None:
+    """A chip other than a GPU that the job's files or variables name; None is no statement."""
+    named = [*job.configs, job.location.path if job.location else ""]
+    if job.launch is not None:
+        named += [job.launch.location.path, *job.launch.env]
+    for chip, words in _OTHER_CHIPS.items():
+        if any(words.search(name) for name in named):
+            return chip
+    return None
 
 
 def _memory_gib(job: TrainingJob) -> float | None:
@@ -84,8 +111,9 @@ FACTS: Mapping[str, FactKind] = {
     "job.framework": FactKind(lambda job: job.framework, "text", "the training framework"),
     "job.entry_name": FactKind(_entry_name, "text", "file name of the program"),
     "job.for_debugging": FactKind(
-        _for_debugging, "flag", "a script or config named debug, profile, repro, bench or test"
+        job_for_debugging, "flag", "a script or config named debug, profile, repro, bench or test"
     ),
+    "job.accelerator": FactKind(_accelerator, "text", "npu, tpu, hpu or xpu, where one is named"),
     "job.uses": FactKind(
         lambda job: tuple(use.name for use in job.frameworks), "text", "every framework recognised"
     ),

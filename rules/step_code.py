@@ -8,21 +8,22 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Setting
+from pitstop.rules.job_facts import for_debugging, job_for_debugging
 from pitstop.rules.pysource import Call, PyModule
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
 
-_NOT_PRODUCTION = re.compile(r"(?<![a-z])(debug|repro|profil|bench|smoke|demo|toy)", re.IGNORECASE)
 _MANAGED = ("accelerate", "deepspeed", "lightning", "colossalai", "composer", "fastai", "ignite")
 
 
 def gpu_modules(facts: ProjectFacts) -> Iterator[PyModule]:
     """The modules in training scope that use a GPU themselves or through a module they import,
-    except those named for debugging, profiling or benchmarks."""
+    except where their own name or that of every job says debugging, profiling or benchmark."""
     for module in facts.training_modules:
-        named = module.path.rpartition("/")[2]
-        if not _NOT_PRODUCTION.search(named) and _uses_gpu(module, facts):
+        jobs = [job for job in facts.jobs if module.path in job.files]
+        aside = for_debugging(module.path) or all(job_for_debugging(job) for job in jobs)
+        if not aside and _uses_gpu(module, facts):
             yield module
 
 
@@ -65,12 +66,37 @@ def managed(module: PyModule) -> bool:
 
 
 def each_step(module: PyModule, node: ast.AST, *, forward: bool = False) -> bool:
-    """Whether a node runs at every training step, not now and then and not in evaluation."""
+    """Whether a node runs at every training step: not now and then, not by option, and not in
+    evaluation."""
     return (
         module.in_step_scope(node, forward=forward)
         and not module.guarded(node)
         and not module.in_eval_scope(node)
+        and not _optional(module, node)
     )
+
+
+_OPTIONS = re.compile(
+    r"^(?:self\.)?(?:\w*args|opts?|cfg|\w*config|hparams|flags|params)\b", re.IGNORECASE
+)
+_RANK = re.compile(r"rank|main_process|master|world|distributed|gpu|device|cuda", re.IGNORECASE)
+
+
+def _optional(module: PyModule, node: ast.AST) -> bool:
+    """Whether an `if` on an option of the program stands around a node; which rank runs it is
+    no such option: the others wait."""
+    child = node
+    for parent in ancestors(module, node):
+        if isinstance(parent, ast.If) and child is not parent.test:
+            for part in ast.walk(parent.test):
+                if isinstance(part, ast.Attribute | ast.Subscript):
+                    text = ast.unparse(part)
+                    if _OPTIONS.match(text) and not _RANK.search(text):
+                        return True
+        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+            return False
+        child = parent
+    return False
 
 
 def losses(module: PyModule) -> frozenset[str]:

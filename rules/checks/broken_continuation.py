@@ -10,6 +10,7 @@ from pitstop.rules.rule import Bad, Check, Good
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
+    from pitstop.rules.finding import Location
 
 
 class BrokenContinuation(Check):
@@ -73,6 +74,18 @@ torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --ou
             },
             "the comment stands above the command",
         ),
+        Good(
+            {
+                "run.sh": """\
+torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --output_dir out \\
+  --per_device_train_batch_size 4 \\
+  --bf16 True \\
+
+# a note at the end
+"""
+            },
+            "a last backslash loses nothing",
+        ),
     )
 
     def check(self, facts: ProjectFacts) -> Iterator[Finding]:
@@ -81,8 +94,20 @@ torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --ou
             for path in sorted(job.files):
                 script = facts.scripts.get(path)
                 for at in script.broken_continuations if script else ():
+                    if not _flags_follow(facts, at):
+                        continue
                     yield self.info.finding(
                         at,
                         "The command ends here; what follows is not passed to it.",
                         jobs=(job.id,),
                     )
+
+
+def _flags_follow(facts: ProjectFacts, at: Location) -> bool:
+    """Whether anything is lost: the next line that is neither empty nor a comment is a flag."""
+    file = facts.tree.read(at.path)
+    for number in range(at.line + 1, len(file.line_starts) + 1):
+        text = file.line_text(number).strip()
+        if text and not text.startswith("#") and text != "\\":
+            return text.startswith("-")
+    return False

@@ -11,14 +11,13 @@ from pitstop.rules.step_code import gpu_modules, libraries
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
+    from pitstop.rules.pysource import PyModule
 
 _CALLS = ("torch.nn.DataParallel",)
-_BETTER = (
-    "torch.nn.parallel.DistributedDataParallel",
-    "torch.distributed.fsdp.FullyShardedDataParallel",
-    "torch.distributed.fsdp.fully_shard",
-    "deepspeed.initialize",
+_BETTER = frozenset(
+    {"DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "DDP", "FSDP"}
 )
+_LIBRARIES = frozenset({"accelerate", "deepspeed", "horovod"})
 
 
 class DataParallelReplicas(Check):
@@ -136,8 +135,7 @@ if __name__ == "__main__":
     def check(self, facts: ProjectFacts) -> Iterator[Finding]:
         """Calls of DataParallel in training modules without a distributed alternative."""
         for module in gpu_modules(facts):
-            names = {call.name for call in module.calls}
-            if not module.trains or names & set(_BETTER) or "accelerate" in libraries(module):
+            if not module.trains or _can_do_better(module):
                 continue
             for call in module.calls_of(*_CALLS):
                 if not module.in_eval_scope(call.node):
@@ -146,3 +144,9 @@ if __name__ == "__main__":
                         "nn.DataParallel copies the model to every GPU in every step, from one"
                         " process.",
                     )
+
+
+def _can_do_better(module: PyModule) -> bool:
+    """Whether the script has a distributed way too, of PyTorch's or of a library's."""
+    called = {call.name.rpartition(".")[2] for call in module.calls}
+    return bool(called & _BETTER or libraries(module) & _LIBRARIES)

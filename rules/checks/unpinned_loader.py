@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Finding, Fix, Priority, Safety, Severity
-from pitstop.rules.loaders import training_loaders
+from pitstop.rules.loaders import TrainingLoader, training_loaders
 from pitstop.rules.rows import shown
 from pitstop.rules.rule import Bad, Check, Good
 
@@ -19,7 +19,7 @@ class UnpinnedLoader(Check):
 
     ## What it finds
 
-    A `DataLoader` that feeds training on a GPU, with `pin_memory` absent or false.
+    A `DataLoader` with workers that feeds training on a GPU, with `pin_memory` absent or false.
 
     ## Why it costs
 
@@ -110,7 +110,7 @@ for images, labels in loader:
         """Training loaders whose deciding setting is not to pin."""
         for loader in training_loaders(facts):
             setting = loader.setting("dataloader.pin_memory", "pin_memory", 7)
-            if setting is None or setting.value is not False:
+            if setting is None or setting.value is not False or not _has_workers(loader):
                 continue
             yield self.info.finding(
                 setting.where or loader.call.location,
@@ -124,3 +124,9 @@ for images, labels in loader:
                 deciding=setting,
                 jobs=(loader.job.id,),
             )
+
+
+def _has_workers(loader: TrainingLoader) -> bool:
+    """A loader without workers has a greater fault, which has a rule of its own."""
+    workers = loader.setting("dataloader.workers", "num_workers", 5)
+    return workers is None or workers.value != 0
