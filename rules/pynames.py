@@ -18,7 +18,7 @@ _REEXPORTS = (
     (re.compile(r"^torch\.utils\.data\.dataloader\."), "torch.utils.data."),
     (re.compile(r"^torch\.nn\.parallel\.distributed\."), "torch.nn.parallel."),
     (re.compile(r"^torch\.nn\.parallel\.(?:data_parallel\.)?(?=DataParallel$)"), "torch.nn."),
-    (re.compile(r"^torch\.optim\.[a-z]\w*\.(?=[A-Z])"), "torch.optim."),
+    (re.compile(r"^torch\.optim\.(?!lr_scheduler\.)[a-z]\w*\.(?=[A-Z])"), "torch.optim."),
     (re.compile(r"^torch\.amp\.(?:autocast_mode|grad_scaler)\."), "torch.amp."),
     (re.compile(r"^torch\.cuda\.amp\.(?:autocast_mode|grad_scaler)\."), "torch.cuda.amp."),
     (re.compile(r"^torch\.distributed\.fsdp\.(?:fully_sharded_data_parallel|api)\."),
