@@ -41,6 +41,8 @@ _FIXED: Mapping[str, Mapping[str, int | str]] = {
 }
 """What every shipped config.json of a family says; the others have `silu`."""
 
+_NOT_TEXT = re.compile(r"(?<![a-z])(tts|asr|audio|speech|omni|voice)(?![a-z])")
+"""Relatives of a language model that have further heads or towers."""
 _SUFFIXES = re.compile(
     r"[-_](instruct|chat|hf|it|base|sft|thinking|preview|gptq|awq|gguf|bnb|fp8|bf16|int[48]|[48]bit|w4a16"
     r"|unsloth|8k|32k|1m|v\d+\.\d+|\d{4}|npu|abliterated|abliterate)(?=[-_]|$)"
@@ -158,6 +160,8 @@ def _from_words(name: str, key: str, location: Location | None) -> ModelFacts:
         ((family, kind) for pattern, family, kind in _FAMILIES if re.match(pattern, key)),
         (None, None),
     )
+    if _NOT_TEXT.search(key):
+        family, kind = None, "other"
     experts, active = _EXPERTS.search(key), _ACTIVE.search(key)
     counts = [] if experts else _COUNT.findall(key)
     parameters = _number(*counts[0]) if len(counts) == 1 else None
