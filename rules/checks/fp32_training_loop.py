@@ -13,13 +13,14 @@ from pitstop.rules.step_code import gpu_modules, imported, libraries, managed
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
-    from pitstop.rules.pysource import PyModule
+    from pitstop.rules.pysource import Call, PyModule
 
 _CHOOSES = re.compile(
     r"(?<![a-z])(amp|fp16|bf16|fp8|half|autocast|bfloat16|float16|mixed_?precision|precision"
     r"|gradscaler|grad_scaler)(?![a-z])",
     re.IGNORECASE,
 )
+_SMALL = 65_536  # weights: below this a product costs less than its launch
 _EXACT = frozenset({"float64", "double", "DoubleTensor", "complex64", "complex128"})
 _HEAVY = re.compile(
     r"^(torch\.nn\.(Linear|Conv\d?d|ConvTranspose\d?d|MultiheadAttention|Transformer\w*|LSTM|GRU"
@@ -185,7 +186,7 @@ for images, labels in loader:
             program = (module, *_program(module, facts))
             if any(_speaks_of_precision(part) for part in program):
                 continue
-            if any(_HEAVY.match(call.name) for part in program for call in part.calls):
+            if any(_heavy(call) for part in program for call in part.calls):
                 head = module.file.location(loop.location.span.start, _head_end(module, loop.node))
                 yield self.info.finding(
                     head,
@@ -221,6 +222,17 @@ def _speaks_of_precision(module: PyModule) -> bool:
         if word and (_CHOOSES.search(word) or word in _EXACT):
             return True
     return False
+
+
+def _heavy(call: Call) -> bool:
+    """A layer whose products are worth a tensor core; a linear one of known size only if large."""
+    if not _HEAVY.match(call.name):
+        return False
+    if call.name != "torch.nn.Linear":
+        return True
+    sides = [call.argument("in_features", 0), call.argument("out_features", 1)]
+    sizes = [side.value for side in sides if side is not None and isinstance(side.value, int)]
+    return len(sizes) < 2 or sizes[0] * sizes[1] >= _SMALL
 
 
 def _head_end(module: PyModule, loop: ast.AST) -> int:

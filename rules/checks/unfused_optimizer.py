@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Finding, Fix, Priority, Safety, Severity
 from pitstop.rules.rule import Bad, Check, Good
-from pitstop.rules.step_code import gpu_modules, managed, setting_of
+from pitstop.rules.step_code import ancestors, gpu_modules, managed, setting_of
 from pitstop.rules.versions import allows
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pitstop.rules.pysource import Call, PyModule
 
 _CALLS = ("torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD")
+_DEVICE = re.compile(r"cuda|device|rank|gpu", re.IGNORECASE)
 _ANSWERED = ("fused", "foreach", "differentiable", "capturable")
 
 
@@ -128,6 +130,24 @@ for images, labels in loader:
             },
             "this optimizer has no fused form",
         ),
+        Good(
+            {
+                "train.py": """\
+import torch
+from project import Trainer, loader, net
+
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+for images, labels in loader:
+    model = model.cuda()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+            },
+            "the parameters are on the CPU when the optimizer is made",
+        ),
     )
 
     def check(self, facts: ProjectFacts) -> Iterator[Finding]:
@@ -135,10 +155,12 @@ for images, labels in loader:
         if allows(facts.versions.get("torch", ""), ">=2.0") is False:
             return
         for module in gpu_modules(facts):
-            if managed(module) or _sparse(module) or not _moves_model(module):
+            if managed(module) or _sparse(module):
                 continue
             for call in module.calls_of(*_CALLS):
                 if call.open_ended or _answered(call) or module.in_eval_scope(call.node):
+                    continue
+                if not _on_gpu(module, call):
                     continue
                 yield self.info.finding(
                     call.location,
@@ -162,9 +184,48 @@ def _sparse(module: PyModule) -> bool:
     return any(call.argument("sparse") is not None for call in module.calls)
 
 
-def _moves_model(module: PyModule) -> bool:
-    """Whether something is moved to the GPU: the parameters are then there at construction."""
-    return any(
-        isinstance(call.node.func, ast.Attribute) and call.node.func.attr in ("cuda", "to")
-        for call in module.calls
-    )
+def _on_gpu(module: PyModule, call: Call) -> bool:
+    """Whether the parameters that the optimizer gets are on a GPU already: their owner was moved
+    there earlier in the same function."""
+    owner = _owner(call)
+    if owner is None:
+        return False
+    function = module.enclosing_function(call.node)
+    for other in module.calls:
+        func = other.node.func
+        if not isinstance(func, ast.Attribute) or func.attr not in ("cuda", "to"):
+            continue
+        earlier = other.node.lineno <= call.node.lineno
+        here = module.enclosing_function(other.node) is function
+        if earlier and here and _names_a_gpu(other) and _moves(module, other.node, owner):
+            return True
+    return False
+
+
+def _owner(call: Call) -> str | None:
+    """`model` of `AdamW(model.parameters())`, as text."""
+    first = call.node.args[0] if call.node.args else None
+    if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
+        return ast.unparse(first.func.value) if first.func.attr == "parameters" else None
+    return None
+
+
+def _names_a_gpu(call: Call) -> bool:
+    """`.cuda()`, or `.to(...)` of what is a device by its text rather than a number format."""
+    if isinstance(call.node.func, ast.Attribute) and call.node.func.attr == "cuda":
+        return True
+    given = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
+    return any(_DEVICE.search(ast.unparse(argument)) for argument in given)
+
+
+def _moves(module: PyModule, moved: ast.Call, owner: str) -> bool:
+    """Whether a moving call is about the owner: `owner.cuda()`, or what is assigned to it."""
+    assert isinstance(moved.func, ast.Attribute)  # noqa: S101 - the caller has looked
+    if owner in (ast.unparse(moved.func.value), ast.unparse(moved)):
+        return True
+    for parent in ancestors(module, moved):
+        if isinstance(parent, ast.Assign):
+            return any(ast.unparse(target) == owner for target in parent.targets)
+        if isinstance(parent, ast.stmt):
+            return False
+    return False
