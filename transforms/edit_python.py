@@ -47,6 +47,20 @@ def replace_value(file: SourceFile, at: Span, value: Literal) -> Outcome:
     return _replaced(file, tree, node, value)
 
 
+def replace_for_use(file: SourceFile, name_at: Span, at: Span, value: Literal) -> Outcome:
+    """Replace what is passed under the keyword, dictionary key or position at `name_at`, where
+    the deciding expression stands at `at`: there when it is used only once, else at the use."""
+    tree = _parse(file)
+    if isinstance(tree, Refused):
+        return tree
+    use = python_text.passed_at(file, tree, name_at)
+    if use is None:
+        return Refused(f"nothing is passed at {file.location(name_at.start, name_at.end)}")
+    if python_text.span(file, use) == at or python_text.uses(tree, use) == 1:
+        return replace_value(file, at, value)
+    return _replaced(file, tree, use, value)
+
+
 def set_keyword(
     file: SourceFile, call_at: Span, keyword: str, value: Literal, *, position: int | None = None
 ) -> Outcome:
@@ -182,18 +196,9 @@ def _replaced_literal(
     for part in ast.walk(node):
         if isinstance(part, ast.Call | ast.Subscript | ast.IfExp | ast.Starred | ast.Lambda):
             return Refused(f"the value is computed: {ast.unparse(node)}")
-        if isinstance(part, ast.Name) and part.id not in _imported(tree):
+        if isinstance(part, ast.Name) and part.id not in python_text.imported(tree):
             return Refused(f"the value comes from {ast.unparse(node)}")
     return _replaced(file, tree, node, value)
-
-
-def _imported(tree: ast.Module) -> set[str]:
-    """The names that imports bind."""
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-    return found
 
 
 def _added(
@@ -219,7 +224,7 @@ def _in_unpacked(
     """The outcome for a `**unpacked` that decides the keyword; None when it surely does not."""
     source = unpacked
     if isinstance(unpacked, ast.Name):
-        found = _bound_once(tree, unpacked)
+        found = python_text.bound_once(tree, unpacked)
         if found is None:
             return Refused(f"**{unpacked.id} may already hold {keyword}")
         source = found
@@ -239,25 +244,6 @@ def _in_unpacked(
 
 def _is_dict(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Name) and call.func.id == "dict" and not call.args
-
-
-def _bound_once(tree: ast.Module, name: ast.Name) -> ast.expr | None:
-    """The only value a name ever gets in the file, if it is never changed or handed on."""
-    values: list[ast.expr] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            values += [node.value for t in targets if isinstance(t, ast.Name) and t.id == name.id]
-        if isinstance(node, ast.arg) and node.arg == name.id:
-            return None
-    stores = loads = unpackings = 0
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id == name.id:
-            stores += not isinstance(node.ctx, ast.Load)
-            loads += isinstance(node.ctx, ast.Load)
-        if isinstance(node, ast.keyword) and node.arg is None:
-            unpackings += isinstance(node.value, ast.Name) and node.value.id == name.id
-    return values[0] if len(values) == stores == 1 and loads == unpackings else None
 
 
 def _item(file: SourceFile, tree: ast.Module, node: ast.Dict, key: str, value: Literal) -> Outcome:

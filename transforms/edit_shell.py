@@ -12,14 +12,14 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from pitstop.rules.finding import Location, Span
 from pitstop.rules.job import Word
 from pitstop.rules.tree import SourceFile, UnreadableError
 from pitstop.transforms.members import line_end, line_start, newline
 from pitstop.transforms.patch import Edit, Outcome, Refused, Unchanged
-from pitstop.transforms.shell_proof import Commands, Words, is_flag, proved
+from pitstop.transforms.shell_claims import FlagChange, FlagRename, names
+from pitstop.transforms.shell_proof import Commands, is_flag, proved
 
 _SAFE = re.compile(r"[\w./:=+,@%-]+")
 _TOKEN = re.compile(
@@ -28,6 +28,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _GAP = re.compile(r"=|(?:[ \t]|\\\r?\n)+")
+_ENDS_COMMAND = re.compile(r"[ \t]*(?:\d?[<>]|[|&;)#])")
 _TRIES = 8
 
 
@@ -50,13 +51,15 @@ def set_flag(
     index = _deciding(target.words, name)
     if index is None:
         return _first_proved(
-            target, _additions(target, name, value, beside), _Intent(name, value, "added")
+            target, _additions(target, name, value, beside), FlagChange(name, value, "added")
         )
     flag, given = _flag_and_value(target.words, index, name)
     if value is None:
         return Unchanged() if given is None else Refused(f"{name} has the value {given.text}")
     if given is None:
-        return _first_proved(target, _valued(target, flag, value), _Intent(name, value, "changed"))
+        return _first_proved(
+            target, _valued(target, flag, value), FlagChange(name, value, "changed")
+        )
     if given.text == value and given.known:
         return Unchanged()
     if not given.known:
@@ -64,13 +67,36 @@ def set_flag(
     if not given.exact:
         return Refused(f"the value of {name} is put together from several places")
     return _first_proved(
-        target, _replacements(target, flag, given, value), _Intent(name, value, "changed")
+        target, _replacements(target, flag, given, value), FlagChange(name, value, "changed")
     )
+
+
+def rename_flag(target: Target, name: str, new: str, value: str | None) -> Outcome:
+    """Write `new value` in place of a flag (None: bare): one spelling instead of another."""
+    if _deciding(target.words, new) is not None:
+        return Refused(f"{new} is already passed beside {name}")
+    found = [i for i, word in enumerate(target.words) if names(word.text, name)]
+    if len(found) != 1:
+        return Refused(f"{name} is passed {len(found)} times")
+    flag, given = _flag_and_value(target.words, found[0], name)
+    file = _file(target, flag.location)
+    if file is None or not (flag.exact and flag.known):
+        return Refused(f"{name} is not written out")
+    renamed = Edit.replace(file, flag.location.span, new)
+    if value is None:
+        return proved(target.commands, (renamed,), target.at, words=FlagRename(name, new, None))
+    if given is None or not given.known:
+        return Refused(f"the value of {name} is not known")
+    ways: Iterable[tuple[Edit, ...]] = ((),)
+    if given.text != value:
+        ways = _replacements(target, flag, given, value)
+    intent = FlagRename(name, new, value)
+    return _first_proved(target, ((renamed, *way) for way in ways), intent)
 
 
 def remove_flag(target: Target, name: str, *, bare: bool = False) -> Outcome:
     """Remove every occurrence of the flag, with its value unless it is `bare` (store_true)."""
-    found = [i for i, word in enumerate(target.words) if _names(word.text, name)]
+    found = [i for i, word in enumerate(target.words) if names(word.text, name)]
     if not found:
         return Unchanged("not set")
     places: list[list[Edit]] = []
@@ -80,7 +106,7 @@ def remove_flag(target: Target, name: str, *, bare: bool = False) -> Outcome:
         if isinstance(ways, Refused):
             return ways
         places.append(ways)
-    intent = _Intent(name, None, "bare" if bare else "removed")
+    intent = FlagChange(name, None, "bare" if bare else "removed")
     return _first_proved(target, zip(*places, strict=True), intent)
 
 
@@ -97,19 +123,8 @@ def quoted(value: str, file: SourceFile, at: Span) -> str:
     return shlex.quote(value)
 
 
-def _spellings(name: str) -> tuple[str, ...]:
-    """argparse parsers of training programs take `--a_b` and `--a-b` alike."""
-    dashes = name[: len(name) - len(name.lstrip("-"))]
-    body = name[len(dashes) :]
-    return tuple({f"{dashes}{body.replace(a, b)}": None for a, b in ("__", "_-", "-_")})
-
-
-def _names(text: str, name: str) -> bool:
-    return any(text == one or text.startswith(f"{one}=") for one in _spellings(name))
-
-
 def _deciding(words: Sequence[Word], name: str) -> int | None:
-    found = [i for i, word in enumerate(words) if _names(word.text, name)]
+    found = [i for i, word in enumerate(words) if names(word.text, name)]
     return found[-1] if found else None
 
 
@@ -153,7 +168,7 @@ def _additions(
 ) -> Iterator[tuple[Edit, ...]]:
     anchors = list(_anchors(target))
     if beside is not None:
-        anchors.sort(key=lambda a: a.start.location != beside)
+        anchors.sort(key=lambda a: a.start.location != beside or not _own_line(target, a))
     for anchor in anchors[:_TRIES]:
         file = _file(target, anchor.end.location)
         if file:
@@ -208,12 +223,23 @@ def _behind(file: SourceFile, anchor: _Anchor, text: str) -> Iterator[tuple[Edit
         yield (Edit.replace(file, Span(end, end), f" {text}"),)
 
 
+def _own_line(target: Target, anchor: _Anchor) -> bool:
+    """True when nothing but the flag and its values stands on the line."""
+    file = _file(target, anchor.start.location)
+    if file is None:
+        return False
+    start, end = anchor.start.location.span.start, anchor.end.location.span.end
+    before = file.text[line_start(file, start) : start]
+    rest = file.text[_past_quote(file, Span(start, end)) : line_end(file, end)]
+    return not before.strip(" \t\"'") and bool(re.fullmatch(r"[\"' \t]*(\\|#.*)?", rest))
+
+
 def _lines_behind(
     file: SourceFile, anchor: _Anchor, end: int, text: str
 ) -> Iterator[tuple[Edit, ...]]:
     start = line_start(file, anchor.start.location.span.start)
     indent = file.text[start : anchor.start.location.span.start]
-    if indent.strip(" \t\"'") or start == 0:
+    if indent.strip(" \t\"'") or start == 0 or file.text[end:].lstrip(" \t\"'")[:1] == "-":
         return
     indent = indent.rstrip("\"'")
     stop = line_end(file, end)
@@ -259,10 +285,13 @@ def _tidy(file: SourceFile, span: Span) -> Span:
     if text[start : span.start].strip():
         return _with_blanks(file, span)
     previous = re.search(r"[ \t]*\\(?:\r?\n|\r)$", text[:start])
-    if previous and not rest.endswith("\\"):
-        return Span(previous.start(), span.end if rest.strip() else stop)
+    if previous and not rest.strip():
+        return Span(previous.start(), stop)
+    if previous and _ENDS_COMMAND.match(rest) and not rest.endswith("\\"):
+        return Span(previous.start(), span.end)
     if not re.fullmatch(r"[ \t]*(\\|#.*)?", rest):
-        return Span(line_end(file, start - 1) if start else start, span.end)
+        joins = start > 0 and rest[:1] == ")"
+        return Span(line_end(file, start - 1), span.end) if joins else _with_blanks(file, span)
     after = stop + (2 if text.startswith("\r\n", stop) else int(stop < len(text)))
     return Span(start, after)
 
@@ -296,56 +325,8 @@ def _file(target: Target, at: Location) -> SourceFile | None:
         return None
 
 
-# --- what the words must be afterwards -------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Intent:
-    """The flag's name, its wanted value, and what is done to it."""
-
-    name: str
-    value: str | None
-    kind: Literal["added", "changed", "removed", "bare"]
-
-    def __call__(self, before: Words, after: Words) -> bool:
-        """True when only this flag differs, and as intended."""
-        return self.without(before) == self.without(after) and self.state(after) == self.wanted()
-
-    def wanted(self) -> tuple[str | None, ...]:
-        """The deciding value: () for an absent flag, (None,) for a bare one."""
-        return () if self.kind in ("removed", "bare") else (self.value,)
-
-    def state(self, words: Words) -> tuple[str | None, ...]:
-        """What a parser that lets the last occurrence win makes of the words."""
-        found: tuple[str | None, ...] = ()
-        for index, word in enumerate(words):
-            if _names(word, self.name):
-                found = (self._value(words, index),)
-        return found
-
-    def _value(self, words: Words, index: int) -> str | None:
-        if "=" in words[index]:
-            return words[index].partition("=")[2]
-        following = words[index + 1] if index + 1 < len(words) else None
-        if self.kind == "bare" or (self.value is None and self.kind == "added"):
-            return None
-        return None if following is None or is_flag(following) else following
-
-    def without(self, words: Words) -> Words:
-        """The words without the flag's deciding occurrence (all of them when it is removed)."""
-        hits = [i for i, word in enumerate(words) if _names(word, self.name)]
-        if self.kind in ("added", "changed"):
-            hits = hits[-1:]
-        dropped: set[int] = set()
-        for index in hits:
-            dropped.add(index)
-            valued = "=" not in words[index] and self._value(words, index) is not None
-            dropped |= {index + 1} if valued else set()
-        return tuple(word for i, word in enumerate(words) if i not in dropped)
-
-
 def _first_proved(
-    target: Target, candidates: Iterable[tuple[Edit, ...]], words: _Intent
+    target: Target, candidates: Iterable[tuple[Edit, ...]], words: FlagChange | FlagRename
 ) -> Outcome:
     outcome: Outcome = Refused(f"there is no place where {words.name} can be written")
     for edits in candidates:

@@ -124,6 +124,37 @@ def _overlap(a: Span, b: Span) -> bool:
     return a.start < b.end and b.start < a.end
 
 
+def edits_between(file: SourceFile, text: str) -> tuple[Edit, ...]:
+    """The edits that turn a file into `text`, one for each run of changed lines, without what
+    both have at its ends."""
+    old, new = (t.splitlines(keepends=True) for t in (file.text, text))
+    starts = [0]
+    for line in old:
+        starts.append(starts[-1] + len(line))
+    found: list[Edit] = []
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        if kind != "equal":
+            found.append(_trimmed(file, Span(starts[a], starts[b]), "".join(new[c:d])))
+    return tuple(found)
+
+
+def _trimmed(file: SourceFile, span: Span, text: str) -> Edit:
+    old = file.text[span.start : span.end]
+    head = _shared(old, text)
+    tail = _shared(old[head:][::-1], text[head:][::-1])
+    return Edit.replace(
+        file, Span(span.start + head, span.end - tail), text[head : len(text) - tail]
+    )
+
+
+def _shared(a: str, b: str) -> int:
+    """How many characters two texts have in common at their beginning."""
+    return next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
+
+
 def unified_diff(path: str, before: str, after: str) -> str:
     """A diff as git prints it, "" when nothing differs."""
     lines = list(

@@ -133,3 +133,71 @@ def comments(file: SourceFile) -> list[str]:
     """Every comment's text, in order."""
     tokens = _tokens(file, len(BOM) if file.text.startswith(BOM) else 0, len(file.text))
     return [token.string.rstrip() for token, _, _ in tokens if token.type == tokenize.COMMENT]
+
+
+def call_around(file: SourceFile, tree: ast.Module, at: Span) -> ast.Call | None:
+    """The innermost call around a place."""
+    found: ast.Call | None = None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            where = span(file, node)
+            inner = found is None or where.end - where.start <= len_of(file, found)
+            if where.start <= at.start and at.end <= where.end and inner:
+                found = node
+    return found
+
+
+def len_of(file: SourceFile, node: ast.AST) -> int:
+    """Characters of a node."""
+    where = span(file, node)
+    return where.end - where.start
+
+
+def passed_at(file: SourceFile, tree: ast.Module, name_at: Span) -> ast.expr | None:
+    """The expression passed under the keyword or dictionary key at a place, or the argument
+    itself that stands there."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg:
+            if span(file, node).start == name_at.start:
+                return node.value
+        elif isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if key is not None and span(file, key) == name_at:
+                    return value
+    found = node_at(file, tree, name_at, ast.expr)
+    return found if isinstance(found, ast.expr) else None
+
+
+def uses(tree: ast.Module, expression: ast.expr) -> int:
+    """How often the file reads the same expression."""
+    wanted = ast.dump(expression)
+    kinds = ast.Name | ast.Attribute | ast.Subscript
+    return sum(isinstance(n, kinds) and ast.dump(n) == wanted for n in ast.walk(tree))
+
+
+def bound_once(tree: ast.Module, name: ast.Name) -> ast.expr | None:
+    """The only value a name ever gets in the file, if it is never changed or handed on."""
+    values: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            values += [node.value for t in targets if isinstance(t, ast.Name) and t.id == name.id]
+        if isinstance(node, ast.arg) and node.arg == name.id:
+            return None
+    stores = loads = unpackings = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == name.id:
+            stores += not isinstance(node.ctx, ast.Load)
+            loads += isinstance(node.ctx, ast.Load)
+        if isinstance(node, ast.keyword) and node.arg is None:
+            unpackings += isinstance(node.value, ast.Name) and node.value.id == name.id
+    return values[0] if len(values) == stores == 1 and loads == unpackings else None
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The names that imports bind."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    return found

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from pitstop.rules.finding import Location, Unread
+from pitstop.rules.finding import Location
 from pitstop.rules.job import Word
 from pitstop.rules.shell import Command, Script, read_script
 from pitstop.rules.tree import RepoTree, SourceFile, UnreadableError
-from pitstop.transforms.patch import Changed, Edit, Outcome, Patch, Refused, apply_edits
+from pitstop.transforms.edited_tree import EditedTree
+from pitstop.transforms.patch import Changed, Edit, Outcome, Patch, Refused
 
 _HARMLESS = frozenset({"echo", "printf", "mkdir", "tee", "logger", ":"})
 """Commands that may show a changed value without starting anything with it."""
@@ -41,32 +42,6 @@ def scripts(file: SourceFile, tree: RepoTree) -> tuple[Script, ...]:
     from pitstop.rules.jobfiles import read_jobfile
 
     return read_jobfile(file, tree) or (read_script(file, tree),)
-
-
-class EditedTree:
-    """A tree with edits applied to some of its files."""
-
-    def __init__(self, tree: RepoTree, edits: Iterable[Edit]) -> None:
-        self._tree = tree
-        self._edits: dict[str, list[Edit]] = {}
-        for edit in edits:
-            self._edits.setdefault(edit.path, []).append(edit)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The same files."""
-        return self._tree.paths
-
-    @property
-    def unread(self) -> tuple[Unread, ...]:
-        """What the tree could not list."""
-        return self._tree.unread
-
-    def read(self, path: str) -> SourceFile:
-        """The file's text after the edits."""
-        file = self._tree.read(path)
-        edits = self._edits.get(path)
-        return SourceFile(path, apply_edits(file, edits)) if edits else file
 
 
 Words = tuple[str, ...]

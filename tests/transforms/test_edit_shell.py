@@ -138,7 +138,9 @@ def test_insert_beside_a_flag() -> None:
         beside = launch.args[0].location
         return set_flag(target(commands, launch), "--n", "9", beside=beside)
 
-    assert after("python t.py --x 2 --y 3\n", edit) == "python t.py --x 2 --n 9 --y 3\n"
+    text = "python t.py \\\n  --x 2 \\\n  --y 3\n"
+    assert after(text, edit) == "python t.py \\\n  --x 2 \\\n  --n 9 \\\n  --y 3\n"
+    assert after("python t.py --x 2 --y 3\n", edit) == "python t.py --x 2 --y 3 --n 9\n"
 
 
 def test_launcher_flag_goes_before_the_program() -> None:

@@ -1,0 +1,78 @@
+"""Trees for looking at a change before it is made: edited, and narrowed to what a job needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from pitstop.rules.finding import Unread
+from pitstop.rules.job import TrainingJob
+from pitstop.rules.tree import RepoTree, SourceFile, UnreadableError
+from pitstop.transforms.patch import Edit, apply_edits
+
+if TYPE_CHECKING:
+    from pitstop.rules.facts import ProjectFacts
+
+_PINS = re.compile(
+    r"(^|/)(requirements?[^/]*|constraints?[^/]*|pyproject\.toml|setup\.(py|cfg)|Pipfile[^/]*"
+    r"|environment[^/]*\.ya?ml|[^/]*\.lock)$"
+)
+
+
+class EditedTree:
+    """A tree with edits applied to some of its files."""
+
+    def __init__(self, tree: RepoTree, edits: Iterable[Edit]) -> None:
+        self._tree = tree
+        self._edits: dict[str, list[Edit]] = {}
+        for edit in edits:
+            self._edits.setdefault(edit.path, []).append(edit)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The same files."""
+        return self._tree.paths
+
+    @property
+    def unread(self) -> tuple[Unread, ...]:
+        """What the tree could not list."""
+        return self._tree.unread
+
+    def read(self, path: str) -> SourceFile:
+        """The file's text after the edits."""
+        file = self._tree.read(path)
+        edits = self._edits.get(path)
+        return SourceFile(path, apply_edits(file, edits)) if edits else file
+
+
+class NarrowTree:
+    """A tree of which only some files are seen."""
+
+    def __init__(self, tree: RepoTree, paths: Collection[str]) -> None:
+        self._tree = tree
+        self._paths = tuple(path for path in tree.paths if path in paths)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that are seen."""
+        return self._paths
+
+    @property
+    def unread(self) -> tuple[Unread, ...]:
+        """Nothing: the files were all listed."""
+        return ()
+
+    def read(self, path: str) -> SourceFile:
+        """The file's text."""
+        if path not in self._paths:
+            raise UnreadableError("no such file")
+        return self._tree.read(path)
+
+
+def tree_of_job(job: TrainingJob, facts: ProjectFacts) -> NarrowTree:
+    """The files that take part in a job, those its scripts follow, and those that pin versions."""
+    scripts = (facts.scripts[path] for path in job.files if path in facts.scripts)
+    followed = {path for script in scripts for path in script.followed}
+    pins = {path for path in facts.tree.paths if _PINS.search(path)}
+    return NarrowTree(facts.tree, {*job.files, *followed, *pins})
