@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from pitstop.rules.detection import config_framework
 from pitstop.rules.finding import Location, Value
-from pitstop.rules.frameworks import Framework, Known, frameworks
+from pitstop.rules.frameworks import Framework, Known, frameworks, matches
 from pitstop.rules.frameworks.spelling import plain_name
 from pitstop.rules.job import TrainingJob
-from pitstop.rules.job_code import config_calls
 from pitstop.rules.job_words import flag_uses
 
 if TYPE_CHECKING:
@@ -88,8 +87,8 @@ def _keywords(job: TrainingJob, facts: ProjectFacts) -> Iterator[WrittenName]:
             continue
         seen: set[int] = set()
         for framework in speakers(job):
-            for call in config_calls(framework, module):
-                if id(call.node) in seen:
+            for call in module.calls:
+                if id(call.node) in seen or not matches(call.name, framework.config_calls):
                     continue
                 seen.add(id(call.node))
                 for argument in call.arguments:
