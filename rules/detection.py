@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Location
-from pitstop.rules.frameworks import Framework, Sign, frameworks, matches
+from pitstop.rules.frameworks import Framework, Sign, frameworks
 from pitstop.rules.frameworks.spelling import plain_name, written_word
 from pitstop.rules.job import FrameworkUse, LaunchCommand
+from pitstop.rules.job_modules import Program
 from pitstop.rules.versions import Versions
 
 if TYPE_CHECKING:
     from pitstop.rules.configs import ConfigFile
-    from pitstop.rules.pysource import PyModule
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Evidence:
     the environment it sets, and what the repository declares and holds."""
 
     launch: LaunchCommand | None = None
-    modules: tuple[PyModule, ...] = ()
+    program: Program = field(default_factory=Program)
     configs: tuple[ConfigFile, ...] = ()
     flags: Mapping[str, str] = field(default_factory=dict)
     versions: Versions = field(default_factory=dict)
@@ -57,7 +56,7 @@ def recognise(evidence: Evidence) -> tuple[FrameworkUse, ...]:
     mains.sort(key=lambda f: f.rank)
     engines = [f for name in found if (f := frameworks()[name]).kind == "engine"]
     engines.sort(key=lambda f: f.rank)
-    leading = _leader(mains, engines, any(m.trains for m in evidence.modules))
+    leading = _leader(mains, engines, evidence.program.trains)
     helpers = [f for name in sorted(found) if (f := frameworks()[name]).kind == "helper"]
     others = [f for f in (*engines, *helpers) if f not in leading]
     kept = [*leading, *(f for f in others if not f.part_of or frameworks()[f.part_of] in leading)]
@@ -100,9 +99,9 @@ def match_sign(sign: Sign, evidence: Evidence) -> Match | None:
     """The first evidence for a sign, or None when one of its parts is missing."""
     parts: list[Match | None] = []
     if sign.imports:
-        parts.append(_imported(sign.imports, evidence.modules))
+        parts.append(_imported(sign.imports, evidence.program))
     if sign.calls:
-        parts.append(_called(sign.calls, evidence.modules))
+        parts.append(_called(sign.calls, evidence.program))
     if sign.commands:
         parts.append(_commanded(sign.commands, evidence.launch))
     if sign.flags:
@@ -120,32 +119,20 @@ def match_sign(sign: Sign, evidence: Evidence) -> Match | None:
     return parts[0] if parts and None not in parts else None
 
 
-def _imported(names: Iterable[str], modules: Iterable[PyModule]) -> Match | None:
-    for module in modules:
-        for qualified in module.imports.values():
-            for name in names:
-                if qualified == name or qualified.startswith(f"{name}."):
-                    return Match(f"import of {name} in {module.file.path}")
+def _imported(names: Iterable[str], program: Program) -> Match | None:
+    """An import in the file that is started: what a library of the repository imports, possibly
+    for another program, says little."""
+    entry = program.entry
+    for qualified in entry.imports.values() if entry is not None else ():
+        for name in names:
+            if qualified == name or qualified.startswith(f"{name}."):
+                return Match(f"import of {name} in {entry.path if entry else ''}")
     return None
 
 
-def _called(patterns: tuple[str, ...], modules: Iterable[PyModule]) -> Match | None:
-    for module in modules:
-        for call in module.calls:
-            if matches(call.name, patterns):
-                return Match(f"call of {call.name}", call.location)
-        for base in class_bases(module):
-            name = module.qualified(base)
-            if name and matches(name, patterns):
-                return Match(f"subclass of {name}", module.location(base))
-    return None
-
-
-def class_bases(module: PyModule) -> Iterator[ast.expr]:
-    """The expressions that name the bases of a module's classes."""
-    for node in module.nodes(ast.ClassDef):
-        if isinstance(node, ast.ClassDef):
-            yield from node.bases
+def _called(patterns: tuple[str, ...], program: Program) -> Match | None:
+    found = program.uses(patterns)
+    return Match(f"use of {found[0]}", found[1]) if found else None
 
 
 def _commanded(patterns: Iterable[str], launch: LaunchCommand | None) -> Match | None:

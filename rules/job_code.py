@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pitstop.rules.finding import Location, Setting, Surface, Unknown, Value
 from pitstop.rules.frameworks import Framework, matches
 from pitstop.rules.frameworks.spelling import PRESENT, Spelling, plain_name
+from pitstop.rules.job_modules import Program
 from pitstop.rules.job_settings import Rank, Written
 from pitstop.rules.job_words import FlagUse
 from pitstop.rules.pysource import Argument, Call, Option, PyModule
@@ -19,44 +20,42 @@ _MAX_NESTING = 3
 @dataclass(frozen=True, slots=True)
 class CommandLine:
     """The flags that reach a program: `given` by plain name; `more` when others may follow that
-    cannot be seen; `known` is False when the program is started by nobody we know."""
+    cannot be seen."""
 
     given: Mapping[str, FlagUse] = field(default_factory=dict)
     more: bool = False
 
 
-def from_module(framework: Framework, module: PyModule, line: CommandLine) -> Iterator[Written]:
-    """Everything in a module that a framework understands, in the order of the text."""
-    for call in module.calls:
-        rows = framework.called(call.name)
-        if rows and not module.in_eval_scope(call.node):
-            yield from _from_call(rows, call, line)
-    yield from _from_assignments(framework, module)
-    yield from _from_fields(framework, module, line)
+def from_program(framework: Framework, program: Program, line: CommandLine) -> Iterator[Written]:
+    """Everything in a program that a framework understands, in the order of the text."""
+    for call in program.calls_of(framework.called):
+        if not call.module.in_eval_scope(call.node):
+            yield from _from_call(framework.called(call.name), call, line)
+    for module in program.modules:
+        yield from _from_assignments(framework, module)
+        yield from _from_fields(framework, module, line)
 
 
-def anchored_defaults(framework: Framework, module: PyModule) -> Iterator[Setting]:
+def anchored_defaults(framework: Framework, program: Program) -> Iterator[Setting]:
     """What calls do that leave a keyword out, each at its call: one loader without workers is
     one default. Unknown where `**` may pass the keyword."""
-    for call in module.calls:
+    for call in program.calls_of(framework.called):
         rows = [row for row in framework.called(call.name) if row.has_default]
-        if not rows or module.in_eval_scope(call.node):
+        if not rows or call.module.in_eval_scope(call.node):
             continue
         for row in rows:
             if row.knob and call.argument(row.name, row.position) is None:
                 value: Value = Unknown("** may pass it") if call.open_ended else row.default
                 yield Setting(
                     row.knob, value, Surface.DEFAULT, row.name, framework.name,
-                    name_at=call.location, condition=condition_of(module, call.node),
-                    note=module.note(call.location.line),
+                    name_at=call.location, condition=condition_of(call.module, call.node),
+                    note=call.module.note(call.location.line),
                 )  # fmt: skip
 
 
-def config_calls(framework: Framework, module: PyModule) -> Iterator[Call]:
+def config_calls(framework: Framework, program: Program) -> tuple[Call, ...]:
     """The calls that make the framework's own configuration object."""
-    for call in module.calls:
-        if matches(call.name, framework.config_calls):
-            yield call
+    return tuple(program.calls_of(lambda name: matches(name, framework.config_calls)))
 
 
 # --- calls -----------------------------------------------------------------------------------

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
+from pitstop.rules.finding import Location
+from pitstop.rules.frameworks import matches
 from pitstop.rules.job import LaunchCommand
-from pitstop.rules.pysource import PyModule
+from pitstop.rules.pysource import Call, PyModule
 from pitstop.rules.scope import Scope
 from pitstop.rules.sources import Sources, folder_of
 
@@ -34,7 +39,67 @@ def entry_path(sources: Sources, launch: LaunchCommand, folders: tuple[str, ...]
     return None
 
 
-def program_modules(sources: Sources, entry: str, scope: Scope) -> tuple[PyModule, ...]:
+class Program:
+    """The modules that a program runs, its entry first. What is asked of all of them is computed
+    once, however many launches and frameworks ask."""
+
+    def __init__(self, modules: tuple[PyModule, ...] = ()) -> None:
+        self.modules = modules
+        self._found: dict[tuple[str, ...], tuple[str, Location] | None] = {}
+
+    @property
+    def entry(self) -> PyModule | None:
+        """The file that is started."""
+        return self.modules[0] if self.modules else None
+
+    @functools.cached_property
+    def trains(self) -> bool:
+        """True when one of the modules trains."""
+        return any(module.trains for module in self.modules)
+
+    @functools.cached_property
+    def calls(self) -> Mapping[str, tuple[tuple[int, Call], ...]]:
+        """Call name to its calls, each with a number that orders all calls of the program."""
+        found: dict[str, list[tuple[int, Call]]] = {}
+        every = (call for module in self.modules for call in module.calls)
+        for number, call in enumerate(every):
+            found.setdefault(call.name, []).append((number, call))
+        return {name: tuple(calls) for name, calls in found.items()}
+
+    def calls_of(self, wanted: Callable[[str], object]) -> Iterator[Call]:
+        """The calls whose name is wanted, in the order of the files and their texts."""
+        found = [pair for name, pairs in self.calls.items() if wanted(name) for pair in pairs]
+        return (call for _, call in sorted(found, key=lambda pair: pair[0]))
+
+    def uses(self, patterns: tuple[str, ...]) -> tuple[str, Location] | None:
+        """The first call or base class that fits one of the patterns, and where it stands."""
+        if patterns not in self._found:
+            called = ((name, calls[0][1].location) for name, calls in self.calls.items())
+            every = itertools.chain(called, self.bases.items())
+            self._found[patterns] = next((p for p in every if matches(p[0], patterns)), None)
+        return self._found[patterns]
+
+    @functools.cached_property
+    def bases(self) -> Mapping[str, Location]:
+        """Qualified base class to the first place that names it."""
+        found: dict[str, Location] = {}
+        for module in self.modules:
+            for node in module.nodes(ast.ClassDef):
+                for base in node.bases if isinstance(node, ast.ClassDef) else ():
+                    name = module.qualified(base)
+                    if name:
+                        found.setdefault(name, module.location(base))
+        return found
+
+
+def program_of(sources: Sources, entry: str, scope: Scope) -> Program:
+    """The program that starts at a file, read once."""
+    if entry not in sources.programs:
+        sources.programs[entry] = Program(_modules(sources, entry, scope))
+    return sources.programs[entry]
+
+
+def _modules(sources: Sources, entry: str, scope: Scope) -> tuple[PyModule, ...]:
     """The entry and the repository's modules it imports, directly or not, entry first; without a
     framework's own source, tests and copies."""
     first = sources.module(entry)
@@ -75,10 +140,10 @@ def _module_path(
         last = len(parts) - 1 if whole else 0
         for end in range(len(parts), last, -1):
             base = prefix + "/".join(parts[:end])
-            started = (f"{base}/__main__.py",) if whole else ()
-            for path in (f"{base}.py", *started, f"{base}/__init__.py"):
-                if path in sources.paths:
-                    return path
+            names = [".py", "/__main__.py", "/__init__.py"] if whole else [".py", "/__init__.py"]
+            for name in names:
+                if base + name in sources.paths:
+                    return base + name
     return None
 
 
@@ -90,18 +155,19 @@ def may_start(sources: Sources, path: str) -> bool:
     return "train" in file.text.lower() or "backward" in file.text
 
 
-def starts_training(module: PyModule, modules: tuple[PyModule, ...]) -> bool:
+def starts_training(program: Program) -> bool:
     """True for a file that is run by itself and trains: a main guard, or training outside every
     function; in this file or in what it imports, unless its name says that it does something
     else."""
-    if not _runs(module):
+    module = program.entry
+    if module is None or not _runs(module):
         return False
     if module.trains:
         return True
     if _OTHER_ACTION.search(module.path.rpartition("/")[2]):
         return False
     calls_train = any("train" in c.name.lower() or c.name.endswith(".fit") for c in module.calls)
-    return calls_train and any(m.trains for m in modules)
+    return calls_train and program.trains
 
 
 def _runs(module: PyModule) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pitstop.rules.configs import ConfigFile
 from pitstop.rules.detection import config_framework, config_words
 from pitstop.rules.job import LaunchCommand
-from pitstop.rules.job_modules import may_start, program_modules, starts_training
+from pitstop.rules.job_modules import may_start, program_of, starts_training
 from pitstop.rules.scope import Scope
 from pitstop.rules.shell import Heredoc, Script
 from pitstop.rules.sources import Sources
@@ -46,6 +46,8 @@ def launch_starts(sources: Sources, scope: Scope) -> Iterator[Start]:
     seen: set[tuple[object, ...]] = set()
     for script in sorted(scripts, key=lambda s: (-len(s.followed), s.path)):
         for launch in _launches(script):
+            if not scope.trains(launch.location.path):
+                continue
             place = (launch.location, tuple(word.text for word in launch.words))
             inner = (launch.location, None)
             foreign = launch.location.path != script.path
@@ -117,6 +119,5 @@ def entry_starts(sources: Sources, scope: Scope, used: Iterable[str]) -> Iterato
             continue
         if not may_start(sources, path):
             continue
-        module = sources.module(path)
-        if module is not None and starts_training(module, program_modules(sources, path, scope)):
+        if starts_training(program_of(sources, path, scope)):
             yield Start(entry=path)

@@ -14,11 +14,11 @@ from pitstop.rules.job_code import (
     CommandLine,
     anchored_defaults,
     config_calls,
-    from_module,
+    from_program,
     where_trained,
 )
 from pitstop.rules.job_files import NamedConfig, command_configs, config_location, follow
-from pitstop.rules.job_modules import does_something_else, entry_path, program_modules
+from pitstop.rules.job_modules import Program, does_something_else, entry_path, program_of
 from pitstop.rules.job_parallel import with_parallelism
 from pitstop.rules.job_settings import (
     Written,
@@ -31,7 +31,6 @@ from pitstop.rules.job_settings import (
 from pitstop.rules.job_start import Start
 from pitstop.rules.job_words import FlagUse, flag_uses
 from pitstop.rules.models import model_of
-from pitstop.rules.pysource import PyModule
 from pitstop.rules.scope import Scope
 from pitstop.rules.sources import Sources, folder_of
 from pitstop.rules.tree import SourceFile
@@ -47,7 +46,7 @@ class Draft:
 
     start: Start
     entry: str | None
-    modules: tuple[PyModule, ...]
+    program: Program
     configs: tuple[NamedConfig, ...]
     missing: tuple[str, ...]
     uses: tuple[FlagUse, ...]
@@ -73,7 +72,7 @@ def resolve(
     draft = _draft(start, sources, scope)
     evidence = Evidence(
         start.launch,
-        draft.modules,
+        draft.program,
         tuple(c.config for c in draft.configs),
         {use.name: str(use.first()) for use in (*draft.uses, *draft.launcher_uses)},
         versions,
@@ -93,12 +92,13 @@ def _draft(start: Start, sources: Sources, scope: Scope) -> Draft:
     launch = start.launch
     folders = tuple(dict.fromkeys(_folders(start)))
     entry = start.entry or (entry_path(sources, launch, folders) if launch else None)
-    modules = program_modules(sources, entry, scope) if entry and scope.audits_code(entry) else ()
+    mine = entry is not None and scope.audits_code(entry)
+    program = program_of(sources, entry, scope) if entry and mine else Program()
     uses, positional, more = flag_uses(launch.args) if launch else ((), (), False)
     launcher_uses = flag_uses(launch.launcher_args)[0] if launch else ()
     files = command_configs(sources, start, positional, uses, folders)
     return Draft(
-        start, entry, modules, files.found, files.missing, uses, launcher_uses, more, folders
+        start, entry, program, files.found, files.missing, uses, launcher_uses, more, folders
     )
 
 
@@ -126,9 +126,9 @@ def _purpose(draft: Draft, uses: tuple[FrameworkUse, ...]) -> str | None:
     if launch and launch.args and launch.args[0].text in NEVER_TRAINS:
         return None
     if leader.name in ("pytorch", "hf_trainer") and draft.entry is not None:
-        trains = any(module.trains for module in draft.modules)
-        other = does_something_else(draft.entry) and not (draft.modules and draft.modules[0].trains)
-        return "train" if trains and not other else None
+        first = draft.program.entry
+        other = does_something_else(draft.entry) and not (first is not None and first.trains)
+        return "train" if draft.program.trains and not other else None
     if leader.detection.job_keys and not _says_that_it_trains(draft, leader):
         return None
     return "train" if leader.kind == "main" and leader.name != "pytorch" else None
@@ -215,8 +215,7 @@ def _written(draft: Draft, speakers: tuple[Framework, ...]) -> Iterator[Written]
             yield from from_flags(framework, draft.launcher_uses)
         if launch is not None:
             yield from from_env(framework, launch.env)
-        for module in draft.modules:
-            yield from from_module(framework, module, draft.line)
+        yield from from_program(framework, draft.program, draft.line)
     for named in draft.configs:
         reader = _reader(named, speakers)
         if reader is not None:
@@ -242,7 +241,7 @@ def _takes_flags(framework: Framework, draft: Draft) -> bool:
         return False
     if not framework.parsers or draft.entry is None:
         return True
-    return any(matches(c.name, framework.parsers) for m in draft.modules for c in m.calls)
+    return any(matches(name, framework.parsers) for name in draft.program.calls)
 
 
 def _with_helpers(
@@ -272,9 +271,8 @@ def _with_defaults(
     leave a keyword out, then the defaults of the frameworks, of which the first has the say."""
     found = dict(settings)
     for framework in speakers:
-        for module in draft.modules:
-            for anchored in anchored_defaults(framework, module):
-                found[anchored.knob] = (*found.get(anchored.knob, ()), anchored)
+        for anchored in anchored_defaults(framework, draft.program):
+            found[anchored.knob] = (*found.get(anchored.knob, ()), anchored)
     done: set[str] = set()
     for framework in speakers:
         doubt, anchor = _doubt(framework, draft, configs)
@@ -294,8 +292,7 @@ def _doubt(
     if draft.missing:
         return Unknown(f"{draft.missing[0]} is not in the repository"), None
     if framework.name == "pytorch":
-        seen = any(module.trains for module in draft.modules)
-        return (None if seen else Unknown("the program's code is not here")), None
+        return (None if draft.program.trains else Unknown("the program's code is not here")), None
     if framework.kind == "helper" and not framework.part_of:
         read = any(c.framework is framework for c in configs)
         return (None if read else Unknown("its configuration cannot be read")), None
@@ -306,7 +303,7 @@ def _doubt(
         reads = own or any(_reader(c, (framework,)) is framework for c in configs)
     if reads:
         return None, None
-    calls = [c for module in draft.modules for c in config_calls(framework, module)]
+    calls = config_calls(framework, draft.program)
     if not calls or any(call.open_ended for call in calls):
         return Unknown("its arguments come from somewhere that cannot be read"), None
     return None, calls[0].location
@@ -342,7 +339,7 @@ def _location(draft: Draft) -> Location | None:
     launch = draft.start.launch
     if launch is not None:
         return launch.entry_location or launch.location
-    for module in draft.modules:
+    for module in draft.program.modules:
         found = where_trained(module)
         if found is not None:
             return found
@@ -358,7 +355,7 @@ def _files(draft: Draft, configs: Mapping[str, None]) -> Iterator[str]:
         yield from (word.location.path for word in launch.words)
     if draft.entry is not None:
         yield draft.entry
-    yield from (module.path for module in draft.modules)
+    yield from (module.path for module in draft.program.modules)
     yield from configs
 
 

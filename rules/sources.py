@@ -12,6 +12,7 @@ from pitstop.rules.tree import RepoTree, SourceFile, UnreadableError, normalise
 
 if TYPE_CHECKING:
     from pitstop.rules.configs import ConfigFile
+    from pitstop.rules.job_modules import Program
     from pitstop.rules.pysource import PyModule
     from pitstop.rules.shell import Script
 
@@ -30,6 +31,7 @@ class Sources:
         self.configs: dict[str, ConfigFile] = {}
         self.scripts: dict[str, Script] = {}
         self.jobfiles: dict[str, tuple[Script, ...]] = {}
+        self.programs: dict[str, Program] = {}
         self._files: dict[str, SourceFile | None] = {}
         self._unread: dict[Unread, None] = {}
 
