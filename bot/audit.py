@@ -6,7 +6,7 @@ import dataclasses
 import importlib.metadata
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pitstop.bot import globs
@@ -99,7 +99,7 @@ def audit_tree(
         findings=_report(audit.findings, project, known, request.renames),
         suppressed=audit.suppressed,
         unused_suppressions=audit.unused_suppressions,
-        unread=_unique((*audited.unread, *audit.unread)),
+        unread=tuple(dict.fromkeys((*audited.unread, *audit.unread, *_in_scripts(project)))),
         skipped=audit.skipped,
         revision=request.revision,
         base=request.base_revision,
@@ -179,5 +179,9 @@ def _as_before(finding: Finding, renames: Mapping[str, str]) -> Finding:
     return dataclasses.replace(finding, primary=primary)
 
 
-def _unique(unread: Iterable[Unread]) -> tuple[Unread, ...]:
-    return tuple(dict.fromkeys(unread))
+def _in_scripts(project: facts.ProjectFacts) -> Iterator[Unread]:
+    """What was not understood in the scripts that start jobs; other scripts do not matter."""
+    started = {path for job in project.jobs for path in job.files}
+    for path, script in project.scripts.items():
+        if path in started:
+            yield from script.unread
