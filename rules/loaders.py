@@ -140,7 +140,7 @@ def _made_by(module: PyModule, node: ast.expr | None) -> str | None:
     if isinstance(node, ast.Name):
         values = [
             statement.value
-            for statement in ast.walk(module.tree)
+            for statement in module.nodes(ast.Assign)
             if isinstance(statement, ast.Assign)
             and any(isinstance(t, ast.Name) and t.id == node.id for t in statement.targets)
         ]

@@ -16,7 +16,7 @@ makes the job (its config file, else its launch).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -110,18 +110,28 @@ class Row:
 
     def check(self, facts: ProjectFacts) -> Iterator[Finding]:
         """Everything the row finds in the project's training jobs."""
-        for job in facts.jobs:
-            yield from self.judge(job, facts.versions)
 
-    def judge(self, job: TrainingJob, versions: Versions) -> Iterator[Finding]:
-        """Everything the row finds in one job."""
+        def line_of(at: Location) -> str:
+            return facts.tree.read(at.path).line_text(at.line).strip()
+
+        for job in facts.jobs:
+            yield from self.judge(job, facts.versions, line_of)
+
+    def judge(
+        self,
+        job: TrainingJob,
+        versions: Versions,
+        line_of: Callable[[Location], str] | None = None,
+    ) -> Iterator[Finding]:
+        """Everything the row finds in one job. `line_of` gives the text of a place's line, to
+        show arguments that stand without their keyword."""
         if job.purpose != "train" or (self.frameworks and job.framework not in self.frameworks):
             return
         for chosen in self._subjects(job):
             case = Case(job, versions, chosen)
             place = _place(job, chosen)
             if place is not None and self._fires(case):
-                yield self._finding(case, place)
+                yield self._finding(case, place, line_of)
 
     def _subjects(self, job: TrainingJob) -> tuple[Setting | None, ...]:
         if not self.knobs:
@@ -146,12 +156,14 @@ class Row:
             and all(need.condition.holds(case) is not True for need in self.conflicts)
         )
 
-    def _finding(self, case: Case, place: Location) -> Finding:
+    def _finding(
+        self, case: Case, place: Location, line_of: Callable[[Location], str] | None
+    ) -> Finding:
         chosen = case.chosen
         informs = self.info_when.holds(case) is True
         return self.info.finding(
             place,
-            self._message(chosen),
+            self._message(chosen, line_of),
             fix=self.change.fix(case) if self.change else None,
             deciding=chosen,
             severity=Severity.INFO if informs else None,
@@ -159,15 +171,25 @@ class Row:
             jobs=(case.job.id,),
         )
 
-    def _message(self, chosen: Setting | None) -> str:
-        said = self.message.format(setting=shown(chosen) if chosen else "")
+    def _message(self, chosen: Setting | None, line_of: Callable[[Location], str] | None) -> str:
+        text = shown(chosen) if chosen else ""
+        if chosen is not None and line_of is not None and _without_keyword(chosen):
+            text = f"`{line_of(place)}`" if (place := chosen.where) else text
+        said = self.message.format(setting=text)
         if chosen is None:
             return said
         if chosen.condition is not None:
             return f"{said} This holds when `{chosen.condition}`."
         if not chosen.written and chosen.where is None:
-            return f"{said} Nothing sets it; this is the line that makes the job."
+            return f"{said} Nothing sets it, so this is shown at the line that makes the job."
         return said
+
+
+def _without_keyword(setting: Setting) -> bool:
+    """Whether a call's argument stands by its position: its name is then its value's place."""
+    name, value = setting.name_at, setting.value_at
+    at_one_place = name is not None and value is not None and name.span == value.span
+    return setting.surface is Surface.KEYWORD and at_one_place
 
 
 def _confidence(most: Confidence, chosen: Setting | None) -> Confidence:

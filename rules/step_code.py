@@ -108,18 +108,18 @@ def losses(module: PyModule) -> frozenset[str]:
         if isinstance(func, ast.Attribute) and func.attr in ("backward", "manual_backward"):
             for part in (func.value, *call.node.args):
                 found |= {n.id for n in ast.walk(part) if isinstance(n, ast.Name)}
-    return frozenset(found & _bound_in_steps(module))
+    return frozenset(name for name in found if _bound_in_a_step(module, name))
 
 
-def _bound_in_steps(module: PyModule) -> set[str]:
-    """Names that a step binds: the scaler and the accelerator are made before the loop."""
-    return {
-        node.id
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Name)
+def _bound_in_a_step(module: PyModule, name: str) -> bool:
+    """Whether a step binds a name: the scaler and the accelerator are made before the loop."""
+    return any(
+        isinstance(node, ast.Name)
+        and node.id == name
         and isinstance(node.ctx, ast.Store)
         and module.in_step_scope(node)
-    }
+        for node in module.nodes(ast.Name)
+    )
 
 
 def tensor_names(node: ast.AST, names: frozenset[str]) -> bool:

@@ -207,7 +207,8 @@ def _speaks_of_precision(module: PyModule) -> bool:
     """Whether a module names a 16-bit or 64-bit type, autocast, or a library of that kind."""
     if libraries(module) & set(_OWN_PRECISION):
         return True
-    for node in ast.walk(module.tree):
+    kinds = (ast.Name, ast.Attribute, ast.keyword, ast.arg, ast.alias, ast.Constant)
+    for node in module.nodes(*kinds):
         word = ""
         if isinstance(node, ast.Name):
             word = node.id

@@ -129,6 +129,8 @@ if __name__ == "__main__":
         """Sums and lists of loss tensors in training steps."""
         for module in gpu_modules(facts):
             names = losses(module)
+            if not names:
+                continue
             for node, kept, value in _kept(module):
                 if (
                     module.in_step_scope(node)
@@ -144,7 +146,7 @@ if __name__ == "__main__":
 
 def _kept(module: PyModule) -> Iterator[tuple[ast.stmt, str, ast.expr]]:
     """(statement, name of the sum or list, what is added) of `a += b` and `a.append(b)`."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes(ast.AugAssign, ast.Expr):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
             yield node, _root(node.target), node.value
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):

@@ -108,7 +108,7 @@ for step, (images, labels) in enumerate(loader):
         """Printing calls in what runs each step, whose arguments hold a loss."""
         for module in gpu_modules(facts):
             names = losses(module)
-            for call in module.calls:
+            for call in module.calls if names else ():
                 if not printer(module, call.node) or not each_step(module, call.node):
                     continue
                 if any(_names(argument) & names for argument in _given(call.node)):

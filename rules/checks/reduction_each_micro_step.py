@@ -146,7 +146,7 @@ for step, batch in enumerate(loader):
 
 
 def _attributes(module: PyModule) -> Iterator[ast.Attribute]:
-    return (node for node in ast.walk(module.tree) if isinstance(node, ast.Attribute))
+    return (node for node in module.nodes(ast.Attribute) if isinstance(node, ast.Attribute))
 
 
 def _searches(module: PyModule) -> bool:
