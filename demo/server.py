@@ -77,6 +77,8 @@ class ForgeServer(ThreadingHTTPServer):
 
     def is_page(self, request: Request) -> bool:
         """True when a browser asks: anything that neither the API nor git answers."""
+        if git_request(request) is not None:
+            return False
         first = request.path.split("/")[1]
         if first == "":
             return request.method == "GET" and "text/html" in request.accept
