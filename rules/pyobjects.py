@@ -19,6 +19,7 @@ _CLASS_PARSES = frozenset(
         "parse_json_file", "parse_dict",
     }
 )  # fmt: skip
+_PARSERS = frozenset({"HfArgumentParser", "TrlParser", "cli"})
 _NAMESPACES = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "hparams", "cli_args"})
 
 
@@ -132,7 +133,8 @@ class Objects:
         if binding.kind == "class" and isinstance(binding.node, ast.ClassDef):
             return None, binding.node.name
         if binding.kind == "param" and isinstance(binding.node, ast.arg):
-            return None, self._record(binding.node.annotation)
+            owner = self._record(binding.node.annotation)
+            return None, owner if owner in self._from_command_line else ""
         value, place = binding.value, binding.index if binding.kind == "unpack" else None
         if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant):
             place = value.slice.value if isinstance(value.slice.value, int) else None
@@ -149,6 +151,22 @@ class Objects:
         if self.fields.is_record(made) or not (value.args or value.keywords):
             return value, made
         return None, ""
+
+    @functools.cached_property
+    def _from_command_line(self) -> frozenset[str]:
+        """Classes of which this module makes objects only from the command line or from nothing:
+        an object that comes as a parameter then has the defaults of its fields."""
+        parsed: set[str] = set()
+        built: set[str] = set()
+        for call in self.index.all(ast.Call):
+            made = self._class(call.func)
+            if made:
+                (built if call.args or call.keywords else parsed).add(made)
+            elif call.args and last_part(self.names.qualified(call.func)) in _PARSERS:
+                first = call.args[0]
+                classes = first.elts if isinstance(first, (ast.Tuple, ast.List)) else [first]
+                parsed |= {self._record(c) for c in classes}
+        return frozenset(parsed - built - {""})
 
     def _class(self, node: ast.expr | None) -> str:
         name = self.names.qualified(node) if node is not None else None

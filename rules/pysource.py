@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pitstop.rules.finding import Location, Unknown, Value
 from pitstop.rules.notes import comment_text, explains
@@ -226,10 +226,11 @@ class PyModule:
         qualified = self._names.qualified
         found = []
         for node in self._index.all(ast.Call):
-            func = node.func
-            name = qualified(func)
+            func, name = node.func, qualified(node.func)
             if name is None:
-                name = f".{func.attr}" if isinstance(func, ast.Attribute) else _bare(func)
+                name = (
+                    f".{func.attr}" if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+                )
             found.append(Call(name, node, self))
         return tuple(found)
 
@@ -395,12 +396,5 @@ class PyModule:
 
 
 def _through_dict(found: Argument, used_at: Location) -> Argument:
-    origin: Origin = "dict" if found.origin in ("literal", "variable") else found.origin
-    return Argument(
-        found.name, found.value, found.raw, found.value_at, found.name_at, origin, used_at,
-        found.node, found.key, found.nested,
-    )  # fmt: skip
-
-
-def _bare(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else ""
+    direct = found.origin in ("literal", "variable")
+    return replace(found, origin="dict" if direct else found.origin, used_at=used_at)

@@ -10,7 +10,7 @@ from pitstop.rules.notes import comment_text, explains
 @pytest.mark.parametrize(
     "comment",
     [
-        "# NOTE: fork breaks", "# because of OOM", "# don't change", "# don’t change", "# do not touch",
+        "# NOTE: fork breaks", "# because of OOM", "# don't change", "# don’t change", "# do not x",
         "# required by NCCL", "# workaround for a bug", "# work around", "# intentionally slow",
         "# deliberate", "# must stay 0", "# needed for resuming", "# avoids a crash", "# 必须为 0",
     ],

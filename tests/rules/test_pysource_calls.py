@@ -421,8 +421,9 @@ CLASS = (
     [
         "c = C()\nf(x=c.n)\n",
         "c = C(r='a')\nf(x=c.n)\n",
-        "c: C = load()\ndef g(c: C):\n  f(x=c.n)\n",
-        "def g(c: 'C'):\n  f(x=c.n)\n",
+        "def g(c: C):\n  f(x=c.n)\ng(tyro.cli(C))\nimport tyro\n",
+        "def g(c: 'C'):\n  f(x=c.n)\ng(C())\n",
+        "def g(c: C):\n  f(x=c.n)\nfrom transformers import HfArgumentParser as H\nH((D, C))\n",
         "p = HfArgumentParser(C)\nc = p.parse_args_into_dataclasses()[0]\nf(x=c.n)\n",
         "p = HfArgumentParser((D, C))\nd, c = p.parse_args_into_dataclasses()\nf(x=c.n)\n",
         "p = HfArgumentParser((C,))\n(c,) = p.parse_args_into_dataclasses()\nf(x=c.n)\n",
@@ -450,6 +451,9 @@ def test_value_of_an_object(use: str, value: Any) -> None:
     "use",
     [
         "c = C()\nf(x=c.r)\n",
+        "def g(c: C):\n  f(x=c.n)\n",
+        "def g(c: C):\n  f(x=c.n)\ng(C())\ng(C(n=8))\n",
+        "class P:\n  n = 4\ndef g(c: P):\n  f(x=c.n)\ng(P())\n",
         "c = C(**kw)\nf(x=c.n)\n",
         "c = C(1, 2)\nf(x=c.n)\n",
         "c = C()\nc.n = 8\nf(x=c.n)\n",
