@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -214,7 +215,13 @@ def condition_of(module: PyModule, node: ast.AST) -> str | None:
             if "__name__" not in test:
                 found.append(test if child in parent.body else f"not ({test})")
         child, parent = parent, module.parents.get(parent)
+    if parent is not None and _BY_REQUEST.search(parent.name):
+        found.append(f"{parent.name}() is called")
     return " and ".join(reversed(found)) or None
+
+
+_BY_REQUEST = re.compile(r"determinis|debug|profil|anomal|reproduc", re.IGNORECASE)
+"""Functions that somebody calls for a purpose; their statements hold only then."""
 
 
 def where_trained(module: PyModule) -> Location | None:
