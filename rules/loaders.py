@@ -12,7 +12,7 @@ from pitstop.rules.finding import Setting, Surface
 from pitstop.rules.frameworks.spelling import plain_name
 from pitstop.rules.job import TrainingJob
 from pitstop.rules.pysource import Call, PyModule
-from pitstop.rules.step_code import ancestors, gpu_modules, imported
+from pitstop.rules.step_code import ancestors, gpu_modules, imported, libraries
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
@@ -65,6 +65,8 @@ def training_loaders(facts: ProjectFacts) -> Iterator[TrainingLoader]:
     """Loaders that feed training on a GPU; evaluation, tensors in memory and data sets that
     work on the GPU themselves are left out."""
     for module in gpu_modules(facts):
+        if "ray" in libraries(module):
+            continue  # the driver hands batches to other processes
         for call in module.calls_of(*LOADERS):
             names = bound_names(module, call.node)
             loops = list(_loops_over(module, call, names))
