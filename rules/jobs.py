@@ -125,10 +125,12 @@ def _purpose(draft: Draft, uses: tuple[FrameworkUse, ...]) -> str | None:
     launch = draft.start.launch
     if launch and launch.args and launch.args[0].text in NEVER_TRAINS:
         return None
-    if leader.name in ("pytorch", "hf_trainer") and draft.entry is not None:
+    if draft.entry is not None:
         first = draft.program.entry
-        other = does_something_else(draft.entry) and not (first is not None and first.trains)
-        return "train" if draft.program.trains and not other else None
+        if does_something_else(draft.entry) and not (first is not None and first.trains):
+            return None
+        if leader.name in ("pytorch", "hf_trainer"):
+            return "train" if draft.program.trains else None
     if leader.detection.job_keys and not _says_that_it_trains(draft, leader):
         return None
     return "train" if leader.kind == "main" and leader.name != "pytorch" else None
