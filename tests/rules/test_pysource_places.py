@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pitstop.rules.pysource import PyModule, read_module
 from pitstop.rules.tree import SourceFile, UnreadableError, decode
 
+pytestmark = pytest.mark.filterwarnings("ignore:invalid escape")
 quick = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 ROOT = Path(__file__).resolve().parents[2]
 OWN_FILES = sorted((ROOT / "rules").glob("*.py"))[::4]
