@@ -11,6 +11,7 @@ from pitstop.rules.shell_arithmetic import evaluate
 from pitstop.rules.shell_commands import MAX_ELEMENTS, RawArray, RawAssignment
 from pitstop.rules.shell_lexer import (
     PLACEHOLDER,
+    WORD,
     Arithmetic,
     Lexer,
     Literal,
@@ -77,13 +78,15 @@ class Expander:
                 if index and current is not None:
                     out.append(tuple(current))
                     current = None
-                current = [*(current or ()), *piece]
+                if current is None:
+                    current = []
+                current += piece
             if current is not None and not glue_after:
                 out.append(tuple(current))
                 current = None
         if current is not None:
             out.append(tuple(current))
-        self.lexer.spend(10 * total(out))
+        self.lexer.spend(WORD * total(out))
         return out
 
     def all_fields(self, words: Sequence[RawWord]) -> list[Field]:
@@ -103,6 +106,7 @@ class Expander:
             if keep_quotes and part.quoted:
                 value = tuple(replace(f, quoted=True) for f in value)
             out += value
+        self.lexer.spend(WORD * len(out))
         return bounded(tuple(out))
 
     def value(self, part: Part) -> Field:
@@ -332,6 +336,7 @@ class Expander:
         if not (known(value) and known(argument)):
             return (self._unknown(part, f"part of {part.name}"),)
         text, pattern = text_of(value), text_of(argument)
+        self.lexer.spend(len(text) * 10)
         result = _transform(text, part.operator, pattern)
         if result is None:
             return (self._unknown(part, f"part of {part.name}"),)
@@ -407,7 +412,7 @@ def _transform(text: str, operator: str, pattern: str) -> str | None:
 
 
 def _trimmed(text: str, operator: str, pattern: str) -> str | None:
-    if pattern.count("*") > 3:
+    if pattern.count("*") > 2 or len(text) > 400:
         return None
     matches = re.compile(fnmatch.translate(pattern)).match
     lengths = range(len(text) + 1)

@@ -21,8 +21,10 @@ from pitstop.rules.shell_nesting import (
     closing,
 )
 
-MAX_WORK = 12_000_000
-"""Characters looked at for one script; nested text is looked at more than once."""
+MAX_WORK = 8_000_000
+"""Work for one script: characters looked at (nested text more than once), words and values."""
+WORD = 30
+"""What a word costs, in characters."""
 
 
 class ExhaustedError(Exception):
@@ -147,10 +149,11 @@ class Lexer:
         """Count work done."""
         self.work += amount
         if self.work > MAX_WORK:
-            raise ExhaustedError("too much nested text")
+            raise ExhaustedError("it is too much text, or grows to too much")
 
     def word(self, at: int, end: int) -> RawWord:
         """The word at `at`; empty when an operator or a blank stands there."""
+        self.spend(WORD)
         parts, stop = self._parts(at, end, Mode.BARE)
         bare = "".join(p.text for p in parts if isinstance(p, Literal) and not p.quoted)
         if "{" in bare and _BRACES.search(bare):
@@ -174,7 +177,7 @@ class Lexer:
             if step is None:
                 break
             at = step
-        self.spend(at - begin + 1)
+        self.spend(at - begin + WORD * len(parts))
         return parts, min(at, end)
 
     def _special(self, at: int, end: int, mode: Mode, parts: list[Part]) -> int | None:

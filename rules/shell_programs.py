@@ -12,6 +12,7 @@ from pitstop.rules.job import Word
 from pitstop.rules.shell import Command
 from pitstop.rules.shell_commands import CommandReader, SimpleCommand
 from pitstop.rules.shell_expand import Expander
+from pitstop.rules.shell_lexer import WORD
 from pitstop.rules.shell_session import Flow, Session
 from pitstop.rules.shell_substitution import output
 from pitstop.rules.shell_text import Mark, ShellText, TextBuilder
@@ -72,28 +73,22 @@ class Programs:
     def start(self, call: Call, flow: Flow) -> None:
         """Keep a command, then read what it starts as far as that is shell."""
         where, _ = self.text.place(call.simple.start, call.simple.end)
-        env = self._environment(call, flow.scope)
-        words = {
-            n: word_of(b.value, self.text, call.simple.start, call.simple.end)
-            for n, b in env.items()
-        }
-        self.session.add(
-            Command(
-                call.words,
-                words,
-                where,
-                flow.condition,
-                flow.scope.cwd,
-                where.path,
-                flow.outer,
-            )
+        env = {**flow.scope.exports(), **call.env}
+        self.reader.lexer.spend(4 * len(flow.scope.variables))
+        words = {n: self._env_word(b, call) for n, b in env.items()}
+        command = Command(
+            call.words, words, where, flow.condition, flow.scope.cwd, where.path, flow.outer
         )
+        self.session.add(command)
         self._follow(call, env, flow)
 
-    def _environment(self, call: Call, scope: Scope) -> dict[str, Binding]:
-        env = scope.exports()
-        env.update(call.env)
-        return env
+    def _env_word(self, binding: Binding, call: Call) -> Word:
+        """A variable as a word; the same one is asked for with every command."""
+        cached = self.session.env_words.get(id(binding))
+        if cached is None or cached[0] is not binding:
+            word = word_of(binding.value, self.text, call.simple.start, call.simple.end)
+            cached = self.session.env_words[id(binding)] = (binding, word)
+        return cached[1]
 
     def _follow(self, call: Call, env: dict[str, Binding], flow: Flow) -> None:
         """Look through wrappers for a shell, a script of the repository or shell text."""
@@ -215,6 +210,7 @@ class Programs:
         for index, field in enumerate(fields):
             if index:
                 builder.invent(" ")
+            self.reader.lexer.spend(sum(len(f.text) + WORD for f in field))
             for f in field:
                 start = builder.size
                 if f.exact:

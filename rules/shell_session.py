@@ -48,6 +48,7 @@ class Session:
     heredocs: dict[Location, Heredoc] = field(default_factory=dict)
     followed: dict[str, None] = field(default_factory=dict)
     headers: dict[str, Word] = field(default_factory=dict)
+    env_words: dict[int, tuple[Binding, Word]] = field(default_factory=dict)
     work: int = 0
     _statements: int = 0
     _nesting: int = 0

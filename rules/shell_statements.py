@@ -78,6 +78,7 @@ class Statements:
         if not self.session.enter(what):
             return
         try:
+            self.lexer.spend(5 * len(text.text))  # the grammar and the search for heredocs
             self.session.work = max(self.session.work, self.lexer.work)
             Statements(self.session, text, None if child else self._uncalled).run(flow)
             self.lexer.work = self.session.work

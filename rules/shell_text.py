@@ -7,6 +7,7 @@ together from pieces of a file; positions in it lead back to the file.
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -97,7 +98,10 @@ class ShellText:
     def slice(self, start: int, end: int) -> ShellText:
         """A part of the text as a text of its own."""
         parts: list[Segment] = []
-        for s in self.segments:
+        if not self._starts:
+            self._starts.extend(s.at for s in self.segments)
+        first = max(0, bisect.bisect_right(self._starts, start) - 1)
+        for s in itertools.takewhile(lambda s: s.at < end, self.segments[first:]):
             low, high = max(s.at, start), min(s.at + s.length, end)
             if low < high:
                 parts.append(Segment(low - start, high - low, s.file, s.start + low - s.at))
