@@ -252,12 +252,13 @@ def _environment(folder: Path, more: Sequence[tuple[str, str]]) -> Mapping[str, 
     }
 
 
-_FORBIDDEN = ("Authentication failed", "could not read", "error: 403", "returned error: 401")
+_FORBIDDEN = ("Authentication failed", "could not read", "returned error: 401")
 _ABSENT = ("not our ref", "unadvertised object", "couldn't find remote ref", "not found")
 
 
 def _failure(command: str, stderr: str) -> ApiError:
-    """git's last words as an error that is worth another attempt, or not."""
+    """git's last words as an error that is worth another attempt, or not. A 403 is: git does not
+    show whether it stands for a limit of GitHub's."""
     lines = stderr.strip().splitlines() or ["no reason given"]
     message = f"git {command}: {lines[-1]}"
     if any(word in stderr for word in _FORBIDDEN):

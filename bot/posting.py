@@ -111,7 +111,8 @@ def _late(error: ApiError) -> bool:
 def _converse(github: GitHub, audited: Audited, policy: Policy) -> tuple[Review, tuple[str, ...]]:
     """Comments, resolved threads and summary; returns the review as posted, with remarks."""
     number = audited.number
-    posted = Posted(github.comments(number), github.threads(number))
+    threads = github.threads(number)
+    posted = Posted(github.comments(number), threads)
     review = audited.review(posted, policy)
     remarks: list[str] = []
     try:

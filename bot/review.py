@@ -150,7 +150,7 @@ def _comment(placed: Placed, where: Place, tree: RepoTree, links: Links) -> NewC
     offer = where.suggestion
     pieces = render.sections(
         "finding.md.j2",
-        finding=view(placed.reported, tree, links),
+        finding=view(placed.reported, links, tree),
         suggestion=_suggestion(offer.text) if offer else Markdown(),
     )
     tail = mark(placed.key, finding.rule)

@@ -25,7 +25,8 @@ MAX_KNOBS = 12
 MAX_REVIEWED = 500
 """Commits named in the hidden list; 500 take 20 KB of the 64 that a comment holds."""
 
-_MARK = "<!-- pitstop:summary -->"
+MARK = "<!-- pitstop:summary -->"
+"""Hidden at the end of the one comment that is edited in place."""
 _REVIEWED = re.compile(r"<!-- pitstop:reviewed((?: [0-9a-f]{40,64})*) -->\s*\Z")
 _RUN = re.compile(r"/actions/runs/\d+")
 
@@ -78,12 +79,12 @@ def summarise(
     sections = render.sections(
         "summary.md.j2",
         verdict=verdict(report, review),
-        rows=[view(placed.reported, tree, links) for placed in review.findings],
+        rows=[view(placed.reported, links) for placed in review.findings],
         details=tuple(_details(details, tree, links)),
         changes=tuple(itertools.islice(_told(changes), MAX_JOBS)),
         where=lambda location: place_link(location, links),
         answered=review.answered,
-        older=[view(placed.reported, tree, links) for placed in review.older[:MAX_OLDER]],
+        older=[view(placed.reported, links) for placed in review.older[:MAX_OLDER]],
         older_count=len(review.older),
         unread=report.unread[:MAX_UNREAD] if review.findings else (),
         unread_count=len(report.unread),
@@ -120,7 +121,7 @@ def _details(placed: Iterable[Placed], tree: RepoTree, links: Links) -> Iterator
     ordered = sorted(placed, key=lambda one: _audit(one.reported.finding.rule))
     for audit, group in itertools.groupby(ordered, lambda one: _audit(one.reported.finding.rule)):
         for number, one in enumerate(group):
-            yield Detail(audit, number == 0, view(one.reported, tree, links))
+            yield Detail(audit, number == 0, view(one.reported, links, tree))
 
 
 def _audit(rule: str) -> str:
@@ -135,7 +136,7 @@ def _told(changes: Iterable[JobChange]) -> Iterator[JobChange]:
 
 def find_summary(comments: Iterable[Comment]) -> Comment | None:
     """Our summary among a pull request's comments; only one that we wrote is believed."""
-    ours = (one for one in comments if one.ours and _MARK in one.body)
+    ours = (one for one in comments if one.ours and MARK in one.body)
     return min(ours, key=lambda one: one.id, default=None)
 
 
@@ -149,7 +150,7 @@ def comment_body(summary: Summary, sha: str, before: str | None) -> str:
     """The summary as a comment, with the hidden list of reviewed commits grown by this one."""
     known = reviewed(before or "")
     commits = known if sha in known else (*known, sha)
-    marks = f"{_MARK}\n<!-- pitstop:reviewed {' '.join(commits[-MAX_REVIEWED:])} -->"
+    marks = f"{MARK}\n<!-- pitstop:reviewed {' '.join(commits[-MAX_REVIEWED:])} -->"
     whole = Summary(summary.sections, Markdown(f"{summary.tail}{marks}"))
     return whole.within(MAX_BODY)
 

@@ -76,8 +76,8 @@ class FindingView:
     refused: str
 
 
-def view(reported: ReportedFinding, tree: RepoTree, links: Links | None) -> FindingView:
-    """The view of one finding; without `links` places are words only."""
+def view(reported: ReportedFinding, links: Links, tree: RepoTree | None = None) -> FindingView:
+    """The view of one finding. Its patch is made only where there is a tree to make it on."""
     finding = reported.finding
     outcome = reported.outcome
     return FindingView(
@@ -96,7 +96,9 @@ def view(reported: ReportedFinding, tree: RepoTree, links: Links | None) -> Find
             Related(place_link(other.location, links), other.text)
             for other in finding.related[:MAX_RELATED]
         ),
-        patch=patch_text(outcome.patch, tree) if isinstance(outcome, Changed) else "",
+        patch=patch_text(outcome.patch, tree)
+        if tree is not None and isinstance(outcome, Changed)
+        else "",
         unverified=_needs_measuring(finding),
         refused=outcome.reason if isinstance(outcome, Refused) else "",
     )
@@ -106,10 +108,10 @@ def _needs_measuring(finding: Finding) -> bool:
     return finding.fix is not None and finding.fix.safety is Safety.VERIFY
 
 
-def place_link(location: Location, links: Links | None) -> Markdown:
+def place_link(location: Location, links: Links) -> Markdown:
     """`path:line`, linked to the line."""
     label = markdown.code(f"{location.path}:{location.line}")
-    return markdown.link(label, links.blob(location.path, location.line)) if links else label
+    return markdown.link(label, links.blob(location.path, location.line))
 
 
 def patch_text(patch: Patch, tree: RepoTree) -> str:
