@@ -7,7 +7,7 @@ RUN python3 -m pip install --no-cache-dir --only-binary=:all: --require-hashes \
     && python3 -m pip install --no-cache-dir --only-binary=:all: --require-hashes \
         --target /opt/pitstop -r /source/requirements/image.txt
 COPY . /source
-RUN python3 -m pip install --no-cache-dir --no-build-isolation --no-deps \
+RUN python3 -m pip install --no-cache-dir --no-build-isolation --no-deps --upgrade \
         --target /opt/pitstop /source
 
 FROM python:3.11-slim
@@ -16,7 +16,7 @@ LABEL org.opencontainers.image.title="Pitstop" \
       org.opencontainers.image.licenses="GPL-3.0-or-later"
 RUN apt-get update \
     && apt-get install -y --no-install-recommends git \
-    && rm -rf /var/lib/apt/lists/*
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin
 COPY --from=build /opt/pitstop /opt/pitstop
 COPY LICENSE /opt/pitstop/LICENSE
 # PYTHONSAFEPATH: nothing is imported from the checkout that the action runs in.
