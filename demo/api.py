@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from demo import graphql, graphql_mutations, graphql_types  # noqa: F401 - they fill the tables
 from demo.events import payloads
-from demo.limits import Rates
+from demo.limits import ANONYMOUS, Rates
 from demo.pulls import follow_branches
 from demo.rest import apps, checks, gitdata, issues, pulls, repos, reviews  # noqa: F401 - likewise
 from demo.rest.call import OPERATIONS, Call, authorise
@@ -69,7 +69,7 @@ class Api:
                 if match is None:
                     raise _unknown(request.method, _normal(bare))
                 name, documentation = match.route.operation, match.route.documentation
-                call = Call(self.world, request, token, links, match.words, {})
+                call = Call(self.world, self.rates, request, token, links, match.words, {})
                 self._admit(token, request, name)
                 answer = self._serve(call, name, match.route.body)
                 self.announce(links, call.events)
@@ -101,7 +101,7 @@ class Api:
         text = query.get("query", "") if isinstance(query, dict) else ""
         method = "POST" if str(text).lstrip().startswith("mutation") else "GET"
         self._admit(token, request, "graphql", method=method)
-        call = Call(self.world, request, token, links, {}, {})
+        call = Call(self.world, self.rates, request, token, links, {}, {})
         return Answer(200, graphql.execute(call, query))
 
     def sender(self, request: Request) -> User | None:
@@ -132,7 +132,7 @@ class Api:
     def _admit(
         self, token: Token | None, request: Request, name: str, method: str | None = None
     ) -> None:
-        who = token.user.login if token else "127.0.0.1"
+        who = token.user.login if token else ANONYMOUS
         if name == "rate-limit/get":
             return
         makes = name in CONTENT
@@ -155,7 +155,7 @@ class Api:
     def _dressed(
         self, answer: Answer, request: Request, token: Token | None, name: str | None
     ) -> Answer:
-        who = token.user.login if token else "127.0.0.1"
+        who = token.user.login if token else ANONYMOUS
         resource = "graphql" if name == "graphql" else "core"
         headers = {
             "server": "github.com",

@@ -45,10 +45,15 @@ EVENTS = ("pull_request", "issue_comment")
 class Forge:
     """A running forge. `url` is the address of its pages, `api` and `graphql` those of its API,
     `token` that of a workflow with write permissions. Set `enterprise` to have the API below
-    /api/v3, as an Enterprise Server has it."""
+    /api/v3, as an Enterprise Server has it, and `host` to be reached by containers."""
 
     def __init__(
-        self, root: Path | None = None, *, port: int = 0, enterprise: bool = False
+        self,
+        root: Path | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        enterprise: bool = False,
     ) -> None:
         self._temporary = root is None
         self.root = root or Path(tempfile.mkdtemp(prefix="forge-"))
@@ -56,8 +61,8 @@ class Forge:
         self.rates = Rates()
         self._courier = Courier()
         self._api = Api(self.world, self.rates, self._courier)
-        self._server = ForgeServer(("127.0.0.1", port), self._api)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = ForgeServer((host, port), self._api)
+        self.url = f"http://{host}:{self._server.server_address[1]}"
         self.api = self.url + (PREFIX if enterprise else "")
         self.graphql = self.url + ("/api/graphql" if enterprise else "/graphql")
         self._thread = threading.Thread(

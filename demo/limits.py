@@ -23,6 +23,8 @@ DIFF_LINES = 20_000
 DIFF_FILES = 300
 LISTED_FILES = 3_000
 LISTED_COMMITS = 250
+# Who asks without a token: GitHub counts these by address.
+ANONYMOUS = "127.0.0.1"
 
 
 def check_body(resource: str, body: str, *, blank: bool = True) -> None:

@@ -18,7 +18,7 @@ Fence = Callable[[str, str], Html | None]
 
 ALERTS = {"NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION"}
 INLINE_TAGS = "sub|sup|kbd|b|i|em|strong|code|br|ins|del"
-COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+DEEPEST = 20
 FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})\s*([^\s`]*)[^`]*$")
 HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*?)\s*#*$")
 RULE = re.compile(r"^ {0,3}([-*_])(?:\s*\1){2,}\s*$")
@@ -28,29 +28,43 @@ BLOCK_TAG = re.compile(r"^\s*<(/?)(details|summary)(\s+open)?\s*>", re.IGNORECAS
 ENTITY = re.compile(r"&amp;([a-zA-Z]{2,20}|#\d{1,7}|#x[\da-fA-F]{1,6});")
 TASK = re.compile(r"^\[([ xX])\]\s+(.*)$", re.DOTALL)
 INLINE = re.compile(
-    rf"""(?P<code>(?P<ticks>`+)(?P<inside>.+?)(?<!`)(?P=ticks)(?!`))
+    rf"""(?P<code>(?P<ticks>`+)(?P<inside>.{{1,2000}}?)(?<!`)(?P=ticks)(?!`))
     |(?P<escape>\\[!-/:-@\[-`{{-~])
-    |(?P<image>!\[(?P<alt>[^\]]*)\]\((?P<src>[^)\s]+)\))
-    |(?P<link>\[(?P<label>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<href>[^)\s]+)(?:\s+"[^"]*")?\))
+    |(?P<image>!\[(?P<alt>[^\]\n]{{0,200}})\]\((?P<src>[^)\s]{{1,500}})\))
+    |(?P<link>\[(?P<label>(?:[^\[\]\n]|\[[^\[\]\n]{{0,50}}\]){{0,300}})\]\((?P<href>[^)\s]{{1,500}})(?:\s+"[^"]{{0,200}}")?\))
     |(?P<auto><?(?P<url>https?://[^\s<>()]+[^\s<>().,:;!?'"])>?)
     |(?P<tag></?(?:{INLINE_TAGS})\s*/?>)
-    |(?P<strong>\*\*(?P<bold>\S(?:.*?\S)?)\*\*)
-    |(?P<emphasis>(?<![\w*])[*_](?P<slanted>[^\s*_](?:[^*_]*[^\s*_])?)[*_](?![\w*]))
-    |(?P<strike>~~(?P<struck>.+?)~~)""",
+    |(?P<strong>\*\*(?P<bold>\S(?:.{{0,500}}?\S)?)\*\*)
+    |(?P<emphasis>(?<![\w*])[*_](?P<slanted>[^\s*_](?:[^*_]{{0,500}}[^\s*_])?)[*_](?![\w*]))
+    |(?P<strike>~~(?P<struck>.{{1,500}}?)~~)""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
 
 
 def render(text: str, fence: Fence | None = None) -> Html:
     """The HTML of a comment."""
-    plain = COMMENT.sub("", text).replace("\r\n", "\n").expandtabs(4)
+    plain = without_comments(text).replace("\r\n", "\n").expandtabs(4)
     return _Blocks(plain.split("\n"), fence).all()
 
 
+def without_comments(text: str) -> str:
+    """The text without `<!-- -->`; one that does not end hides nothing."""
+    kept = []
+    at = 0
+    while (start := text.find("<!--", at)) >= 0:
+        end = text.find("-->", start + 4)
+        if end < 0:
+            break
+        kept.append(text[at:start])
+        at = end + 3
+    return "".join(kept) + text[at:]
+
+
 class _Blocks:
-    def __init__(self, lines: list[str], fence: Fence | None) -> None:
+    def __init__(self, lines: list[str], fence: Fence | None, depth: int = 0) -> None:
         self.lines = lines
         self.fence = fence
+        self.depth = depth
         self.at = 0
 
     def all(self) -> Html:
@@ -72,6 +86,9 @@ class _Blocks:
         if RULE.match(line):
             self.at += 1
             return tag("hr")
+        if self.depth > DEEPEST:
+            self.at = len(self.lines)
+            return tag("p", "\n".join(self.lines))
         if line.lstrip().startswith(">"):
             return self._quote()
         if match := BLOCK_TAG.match(line):
@@ -83,7 +100,7 @@ class _Blocks:
         return self._paragraph()
 
     def _nested(self, lines: list[str]) -> Html:
-        return _Blocks(lines, self.fence).all()
+        return _Blocks(lines, self.fence, self.depth + 1).all()
 
     def _code(self) -> Html:
         match = FENCE.match(self.lines[self.at])

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
+from demo.markdown import without_comments
 from demo.shapes import Json
 
 STYLES = {
@@ -21,7 +22,6 @@ STYLES = {
     "yellow": "33",
     "cyan": "36",
 }
-HIDDEN = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 TAG = re.compile(r"</?(details|summary|sub|sup|br|b|i|kbd)\b[^>]*>")
 FENCE = re.compile(r"^\s*(`{3,})(\w*)")
 
@@ -80,7 +80,7 @@ class Terminal:
         word: str | None = None
         marks = ""
         rows: list[list[str]] = []
-        for line in [*HIDDEN.sub("", text).strip().splitlines(), ""]:
+        for line in [*without_comments(text).strip().splitlines(), ""]:
             if word is None and line.lstrip().startswith("|"):
                 if not re.fullmatch(r"[\s|:-]+", line):
                     rows.append([_plain(cell) for cell in _cells(line)])

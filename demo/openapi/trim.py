@@ -32,6 +32,9 @@ ANSWERED_NULL = {
     "pull-request-review-comment": ("position", "line", "original_position", "original_line"),
     "review-comment": ("line", "original_position", "original_line"),
 }
+# A pull request outlives the fork it came from; its head then has no repository. The webhook
+# schemas (octokit/webhooks) say so, this description does not.
+FORGETS_ITS_FORK = ("pull-request", "pull-request-simple")
 
 
 def wanted_operations() -> set[str]:
@@ -135,6 +138,9 @@ def trim(description: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
     for schema, properties in ANSWERED_NULL.items():
         for name in properties:
             components["schemas"][schema]["properties"][name]["nullable"] = True
+    for schema in FORGETS_ITS_FORK:
+        head = components["schemas"][schema]["properties"]["head"]
+        head["properties"]["repo"] = {"$ref": "#/components/schemas/nullable-repository"}
     info = {key: description["info"][key] for key in ("title", "version", "license")}
     return {
         "openapi": description["openapi"],

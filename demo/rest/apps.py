@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from demo.limits import ANONYMOUS
 from demo.rest.call import Call, operation
 from demo.shapes import Json, profile_json, stamp, user_json
 from demo.shapes_issue import app_json
@@ -61,6 +62,21 @@ def root(call: Call) -> Answer:
         "user_url": f"{api}/users/{{user}}",
     }
     return Answer(200, body)
+
+
+@operation("rate-limit/get")
+def rate_limit(call: Call) -> Answer:
+    """How much may still be asked; asking this costs nothing."""
+    who = call.token.user.login if call.token else ANONYMOUS
+    now = call.world.now()
+    used = call.rates.used(who, now)
+    core = {
+        "limit": call.rates.hourly,
+        "used": used,
+        "remaining": max(0, call.rates.hourly - used),
+        "reset": call.rates.reset_at(who, now),
+    }
+    return Answer(200, {"resources": {"core": core, "search": core, "graphql": core}, "rate": core})
 
 
 @operation("users/get-authenticated")

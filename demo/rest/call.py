@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
+from demo.limits import Rates
 from demo.shapes import Json, Links, commit_json
 from demo.state import Issue, Pull, Repository, Token, User, World
 from demo.webhooks import Event
@@ -47,6 +48,7 @@ class Call:
     `events` collects what webhooks shall hear of once the answer stands."""
 
     world: World
+    rates: Rates
     request: Request
     token: Token | None
     links: Links

@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument("checkpoint")
     parser.add_argument("files")
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--length", type=int, default=4096)
     options = parser.parse_args()
 
     tokenizer = AutoTokenizer.from_pretrained(options.checkpoint)
@@ -26,7 +27,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device).eval()
     loader = DataLoader(
-        packed(tokenizer, options.files, 4096),
+        packed(tokenizer, options.files, options.length),
         batch_size=options.batch,
         num_workers=4,
         pin_memory=True,

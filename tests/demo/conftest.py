@@ -42,7 +42,10 @@ Ask = Callable[..., Reply]
 @pytest.fixture
 def ask(forge: Forge) -> Ask:
     """ask("POST", "/repos/...", {...}): a raw request that may be as bad as it likes."""
+    return asker(forge)
 
+
+def asker(forge: Forge) -> Ask:
     def ask(
         method: str,
         path: str,
@@ -59,7 +62,8 @@ def ask(forge: Forge) -> Ask:
             data = data.encode()
             sent["Content-Type"] = "application/json"
         address = path if path.startswith("http") else forge.api + path
-        sent |= dict(headers or {})
+        # A header without a value is left out.
+        sent = {name: value for name, value in (sent | dict(headers or {})).items() if value}
         request = urllib.request.Request(address, data, sent, method=method)
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:

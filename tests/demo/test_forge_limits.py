@@ -449,7 +449,7 @@ def test_a_token_stays_in_its_repositories(forge: Forge, pull: ForgePull, ask: A
 
 
 def test_a_client_gives_its_name(pull: ForgePull, ask: Any) -> None:
-    reply = ask("GET", PULL, headers={"User-Agent": ""})
+    reply = ask("GET", PULL, headers={"User-Agent": " "})
     assert reply.status == 403 and "User-Agent" in reply.message
 
 
