@@ -35,7 +35,8 @@ the description carries the header `x-deliberate`; its answer is still checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -60,3 +61,17 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
 def enterprise_forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
     """The same as an Enterprise Server: API below /api/v3, GraphQL at /api/graphql."""
     yield from served(Forge(tmp_path_factory.mktemp("forge"), enterprise=True))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI a skipped test is a failed one, unless it needs a GPU: there, everything else that
+    tests need is installed and started."""
+    report = yield
+    may_skip = "gpu" in item.keywords or hasattr(report, "wasxfail")
+    if report.skipped and os.environ.get("CI") and not may_skip:
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI: {report.longrepr}"
+    return report
