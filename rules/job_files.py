@@ -6,17 +6,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pitstop.rules.configs import ConfigFile, read_config
+from pitstop.rules.configs import ConfigFile
 from pitstop.rules.detection import config_framework
 from pitstop.rules.finding import Location
 from pitstop.rules.frameworks import Framework, frameworks
 from pitstop.rules.job import Word
+from pitstop.rules.job_heredocs import read_heredoc
 from pitstop.rules.job_settings import Written, from_config
 from pitstop.rules.job_start import Start
 from pitstop.rules.job_words import FlagUse
 from pitstop.rules.shell import Heredoc
 from pitstop.rules.sources import CONFIG_SUFFIXES, Sources, folder_of
-from pitstop.rules.tree import SourceFile, UnreadableError, normalise
+from pitstop.rules.tree import normalise
 
 MAX_CONFIGS = 12
 
@@ -101,7 +102,7 @@ def read_named(
     in the tree."""
     written = _heredoc(start.heredocs, text, folders)
     if written is not None:
-        return _read_heredoc(written)
+        return read_heredoc(written, sources.file(written.location.path))
     path = sources.resolve(text, *folders)
     return sources.config(path) if path and path.lower().endswith(CONFIG_SUFFIXES) else None
 
@@ -113,18 +114,6 @@ def _heredoc(heredocs: Iterable[Heredoc], text: str, folders: tuple[str, ...]) -
         if heredoc.target in wanted:
             found = heredoc
     return found
-
-
-def _read_heredoc(heredoc: Heredoc) -> ConfigFile | None:
-    """A file that exists only once the script has run, read from the script's text. Its places
-    are those of the whole heredoc, so that no edit is offered inside it."""
-    suffix = heredoc.target.rpartition(".")[2]
-    if f".{suffix}" not in CONFIG_SUFFIXES:
-        return None
-    try:
-        return read_config(SourceFile(f"{heredoc.location.path}.{suffix}", heredoc.text))
-    except UnreadableError:
-        return None
 
 
 def config_location(config: ConfigFile) -> Location | None:

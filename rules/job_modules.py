@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from pitstop.rules.finding import Location
-from pitstop.rules.frameworks import matches
+from pitstop.rules.frameworks import frameworks, matches
 from pitstop.rules.job import LaunchCommand
 from pitstop.rules.pysource import Call, PyModule
 from pitstop.rules.scope import Scope
@@ -19,6 +19,8 @@ MAX_MODULES = 60
 """More are a library, not a program."""
 
 _TORCH = ("torch", "transformers", "trl", "accelerate", "lightning", "deepspeed", "diffusers")
+_TRAINING = ("backward", "train", "Train")
+_ENGINES = ("vllm", "sglang")
 _OTHER_ACTION = re.compile(
     r"(^|[/_\-.])(eval\w*|infer\w*|predict\w*|test\w*|demo|serve\w*|server|export|convert\w*|generate"
     r"|sample|download\w*|prepare\w*|preprocess\w*|plot\w*|visuali[sz]e\w*|merge\w*|upload|app|gradio"
@@ -148,11 +150,13 @@ def _module_path(
 
 
 def may_start(sources: Sources, path: str) -> bool:
-    """A cheap test before parsing: a program that could train."""
+    """A cheap test before parsing: a program that could train, or serve."""
     file = sources.file(path)
-    if file is None or not any(word in file.text for word in _TORCH):
+    if file is None:
         return False
-    return "train" in file.text.lower() or "backward" in file.text
+    text = file.text
+    trains = any(word in text for word in _TRAINING) and any(word in text for word in _TORCH)
+    return trains or any(word in text for word in _ENGINES)
 
 
 def starts_training(program: Program) -> bool:
@@ -176,6 +180,16 @@ def _runs(module: PyModule) -> bool:
     loops = (loop.node for loop in module.train_loops)
     trainers = (c.node for c in module.calls if c.name.endswith((".train", ".fit")))
     return any(module.enclosing_function(node) is None for node in (*loops, *trainers))
+
+
+def starts_engine(program: Program) -> bool:
+    """True for a file that starts an inference engine itself."""
+    entry = program.entry
+    if entry is None or not any(word in entry.file.text for word in _ENGINES):
+        return False
+    engines = [f for f in frameworks().values() if f.kind == "engine"]
+    patterns = tuple(p for f in engines for sign in f.detection.strong for p in sign.calls)
+    return any(matches(call.name, patterns) for call in entry.calls)
 
 
 def does_something_else(entry: str) -> bool:

@@ -86,11 +86,13 @@ def _derived(
     trainer = bool(names & {"hf_trainer", "trl", "llamafactory", "swift"})
     if launch is None or not (trainer or "accelerate" in names):
         return None
+    plain = trainer and launch.launchers in ((), ("python",))
+    processes = 1 if plain and launch.processes is None else launch.processes
     value: Value = Unknown("the number of processes is not known")
-    if launch.processes is not None:
-        total = launch.processes * (launch.nodes or 1)
+    if processes is not None:
+        total = processes * (launch.nodes or 1)
         value = "ddp" if total > 1 else "none"
-        if total == 1 and trainer and launch.launchers in ((), ("python",)):
+        if total == 1 and plain:
             gpus = visible_gpus(settings)
             several = gpus is not None and gpus > 1
             value = "dp" if several else "none" if gpus == 1 else Unknown("GPUs are not known")

@@ -72,10 +72,17 @@ def settle(written: Iterable[Written]) -> dict[str, tuple[Setting, ...]]:
     for one in _unshadowed(tuple(written)):
         for rank, setting in one.settings():
             found.setdefault(setting.knob, []).append((rank, setting))
-    return {
-        knob: tuple(dict.fromkeys(s for _, s in sorted(pairs, key=lambda pair: pair[0])))
-        for knob, pairs in found.items()
-    }
+    return {knob: tuple(_ordered(pairs)) for knob, pairs in found.items()}
+
+
+def _ordered(pairs: list[tuple[Rank, Setting]]) -> Iterator[Setting]:
+    """The settings by rank; a word that two frameworks understand alike counts once."""
+    seen: set[tuple[Location | None, Location | None, Surface]] = set()
+    for _, setting in sorted(pairs, key=lambda pair: pair[0]):
+        place = (setting.name_at, setting.value_at, setting.surface)
+        if place not in seen or place[:2] == (None, None):
+            seen.add(place)
+            yield setting
 
 
 def _unshadowed(written: tuple[Written, ...]) -> Iterator[Written]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pitstop.rules.configs import ConfigFile
 from pitstop.rules.detection import config_framework, config_words
 from pitstop.rules.job import LaunchCommand
-from pitstop.rules.job_modules import may_start, program_of, starts_training
+from pitstop.rules.job_modules import may_start, program_of, starts_engine, starts_training
 from pitstop.rules.scope import Scope
 from pitstop.rules.shell import Heredoc, Script
 from pitstop.rules.sources import Sources
@@ -17,7 +17,7 @@ _SHELL = (".sh", ".bash", ".slurm", ".sbatch", ".sub", ".zsh", ".ksh", ".pbs", "
 _JOB_NAMES = ("makefile", "gnumakefile", "dockerfile", "justfile", "containerfile")
 _LAUNCHES = (
     "python", "torchrun", "accelerate", "deepspeed", "llamafactory", "lmf ", "swift ", "megatron ",
-    "srun", "mpirun", "mpiexec", "ff-train", "trl ", "vllm ", "sglang", "ray job",
+    "srun", "mpirun", "mpiexec", "ff-train", "trl ", "vllm ", "sglang", "ray job", "bash", ".sh",
 )  # fmt: skip
 
 
@@ -112,12 +112,13 @@ def _set(config: ConfigFile, key: str) -> bool:
 
 
 def entry_starts(sources: Sources, scope: Scope, used: Iterable[str]) -> Iterator[Start]:
-    """Programs that train and that no launch has named."""
+    """Programs that train, or start an engine, and that no launch has named."""
     taken = set(used)
     for path in sources.tree.paths:
         if not path.endswith(".py") or path in taken or not scope.audits_code(path):
             continue
         if not may_start(sources, path):
             continue
-        if starts_training(program_of(sources, path, scope)):
+        program = program_of(sources, path, scope)
+        if starts_training(program) or starts_engine(program):
             yield Start(entry=path)

@@ -22,7 +22,7 @@ _TOP = {
 _GROUP = {"on", "calls", "flags", "package", "names", "present", "inherit"}
 _ROW = {
     "knob", "type", "values", "default", "position", "since", "until", "deprecated",
-    "renamed_to", "yields", "file", "dead", "also", "calls", "on", "flags", "package",
+    "renamed_to", "yields", "literal", "file", "dead", "also", "calls", "on", "flags", "package",
 }  # fmt: skip
 _KNOWN = {"since", "until", "deprecated", "renamed_to", "dead", "package", "names"}
 _SIGN = {
@@ -210,7 +210,7 @@ def _spelling(
         package=row.get("package", ""),
         extra=extra,
         **{k: row[k] for k in ("since", "until", "deprecated", "renamed_to") if k in row},
-        **{k: row[k] for k in ("yields", "file", "dead") if k in row},
+        **{k: row[k] for k in ("yields", "literal", "file", "dead") if k in row},
     )
 
 

@@ -46,7 +46,8 @@ class Spelling:
     not, `deprecated` the first that warns. `flag_style` says how a boolean flag is written:
     hf (`--x`, `--x True`, `--no_x`), store_true (`--x`) or value (`--x true`).
     `yields` marks a place that only counts when nobody else says anything (accelerate's
-    mixed precision); `file` names the framework in whose format the named file is read;
+    mixed precision), `literal` one that speaks only when its value is known (`.to(x)` may be
+    anything); `file` names the framework in whose format the named file is read;
     `extra` marks a further knob that another row's name decides as well.
     """
 
@@ -67,6 +68,7 @@ class Spelling:
     renamed_to: str | None = None
     flag_style: str = "value"
     yields: bool = False
+    literal: bool = False
     file: str | None = None
     dead: str | None = None
     extra: bool = False
@@ -75,7 +77,7 @@ class Spelling:
         """The canonical value of what is written: Unknown when it cannot be told, SILENT when
         this value says nothing about the knob (`bf16: false`)."""
         if isinstance(value, Unknown):
-            return value
+            return SILENT if self.literal else value
         if self.values is not None and written_word(value) in self.values:
             return self._mapped(value, self.values)
         cast = cast_value(value, self.type)
