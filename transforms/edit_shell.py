@@ -28,7 +28,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _GAP = re.compile(r"=|(?:[ \t]|\\\r?\n)+")
-_ENDS_COMMAND = re.compile(r"[ \t]*(?:\d?[<>]|[|&;)#])")
+_ENDS_COMMAND = re.compile(r"[ \t]*(?:\d?[<>]|[|&;)#\"'])")
 _TRIES = 8
 
 
@@ -176,12 +176,25 @@ def _additions(
             at = Span(anchor.end.location.span.end, anchor.end.location.span.end)
             text = name if value is None else f"{name}{equals}{quoted(value, file, at)}"
             yield from _behind(file, anchor, text)
-    file = _file(target, target.before) if target.before else None
-    if file and target.before:
-        end = _past_quote(file, target.before.span)
+    before = _last_before_flags(target)
+    file = _file(target, before) if before else None
+    if file and before:
+        end = _past_quote(file, before.span)
         at = Span(end, end)
         text = name if value is None else f"{name} {quoted(value, file, at)}"
         yield (Edit.replace(file, at, f" {text}"),)
+
+
+def _last_before_flags(target: Target) -> Location | None:
+    """The program, or the last of the plain words that follow it at once (`sft a.yaml`)."""
+    at = target.before
+    file = _file(target, at) if at else None
+    for word in target.words:
+        plain = word.known and word.exact and word.condition is None and not is_flag(word.text)
+        if file is None or at is None or not plain or not _adjacent(file, at, word.location):
+            break
+        at = word.location
+    return at
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +221,10 @@ def _anchors(target: Target) -> Iterator[_Anchor]:
                 yield _Anchor(group[0], group[-1])
 
 
-def _adjacent(file: SourceFile, a: Location, b: Location) -> bool:
+def _adjacent(file: SourceFile, a: Location, b: Location, between: str = "") -> bool:
     if a.path != b.path or a.span.end > b.span.start:
         return False
-    return not file.text[a.span.end : b.span.start].strip(" \t\r\n\\\"'")
+    return not file.text[a.span.end : b.span.start].strip(" \t\r\n\\\"'" + between)
 
 
 def _behind(file: SourceFile, anchor: _Anchor, text: str) -> Iterator[tuple[Edit, ...]]:
@@ -268,8 +281,8 @@ def _removals(target: Target, flag: Word, given: Word | None) -> list[Edit] | Re
     end = _past_quote(file, flag.location.span)
     if end > flag.location.span.end:
         start -= 1
-    token = _token_after(file, flag)
     if given is not None:
+        token = _value_span(file, flag, given)
         if token is None:
             return Refused(f"the value of {flag.text} does not stand behind it")
         end = token.end
@@ -303,6 +316,14 @@ def _with_blanks(file: SourceFile, span: Span) -> Span:
     if before.strip() and before[-1:] in (" ", "\t"):
         return Span(start + len(before.rstrip(" \t")), span.end)
     return Span(span.start, span.end + len(rest) - len(rest.lstrip(" \t")))
+
+
+def _value_span(file: SourceFile, flag: Word, given: Word) -> Span | None:
+    """Where the flag's value is written behind it, quotes included."""
+    at = given.location
+    if given.exact and _adjacent(file, flag.location, at, "="):
+        return Span(at.span.start, _past_quote(file, at.span))
+    return _token_after(file, flag)
 
 
 def _token_after(file: SourceFile, flag: Word) -> Span | None:
