@@ -67,12 +67,13 @@ def find_gpu(text: str) -> HardwareFacts | None:
     `NVIDIA-A100-SXM4-40GB`. Of a chip that comes with different memory only the capability is
     known. None when no GPU is named, or several are."""
     words = _parts(text)
-    found = {gpu.key: gpu for gpu in gpus().values() for name in gpu.names if _named(name, words)}
-    longest = _longest(found.values(), words)
-    if longest is not None:
-        return HardwareFacts(longest.key, longest.memory, longest.capability)
+    found = [(gpu, _parts(n)) for gpu in gpus().values() for n in gpu.names if _named(n, words)]
+    if found:
+        best, said = max(found, key=lambda pair: len("".join(pair[1])))
+        others = [gpu for gpu, name in found if gpu is not best and not set(name) <= set(said)]
+        return None if others else HardwareFacts(best.key, best.memory, best.capability)
     for name, row in _data()["ambiguous"].items():
-        if not found and _named(name, words):
+        if _named(name, words):
             return HardwareFacts(capability=tuple(row["capability"]))
     return None
 
@@ -86,17 +87,6 @@ def _named(name: str, words: tuple[str, ...]) -> bool:
     """True when the words of a name stand one after the other."""
     wanted = _parts(name)
     return any(words[i : i + len(wanted)] == wanted for i in range(len(words)))
-
-
-def _longest(found: Iterable[Gpu], words: tuple[str, ...]) -> Gpu | None:
-    """The GPU whose name says most; None when two say as much."""
-    scored = sorted(
-        ((max(len(n) for n in gpu.names if _named(n, words)), gpu.key, gpu) for gpu in found),
-        reverse=True,
-    )
-    if not scored or (len(scored) > 1 and scored[0][0] == scored[1][0]):
-        return None
-    return scored[0][2]
 
 
 # --- from a job -------------------------------------------------------------------------------
@@ -142,7 +132,7 @@ def _with(facts: HardwareFacts, name: str, word: Word) -> HardwareFacts:
             evidence=f"{name}={word.text}",
             location=word.location,
         )
-    count = _count(name, word.text)
+    count = _count(name, word, facts.nodes or 1)
     if count is not None and facts.gpus_per_node is None:
         evidence = facts.evidence or f"{name}={word.text}"
         at = facts.location or word.location
@@ -150,14 +140,18 @@ def _with(facts: HardwareFacts, name: str, word: Word) -> HardwareFacts:
     return facts
 
 
-def _count(name: str, text: str) -> int | None:
-    """GPUs per node in an option's value: `gpu:a100:8`, `a100:8`, `8`."""
-    if name not in ("gres", "gpus_per_node", "nvidia.com/gpu", "accelerators"):
+def _count(name: str, word: Word, nodes: int) -> int | None:
+    """GPUs per node in an option's value: `gpu:a100:8`, `a100:8`, `8`. Slurm's --gpus counts
+    those of all nodes; a container's limit those of one."""
+    if name not in ("gres", "gpus", "gpus_per_node", "nvidia.com/gpu", "accelerators"):
         return None
-    if name == "gres" and "gpu" not in text:
+    if name == "gres" and "gpu" not in word.text:
         return None
-    match = re.search(r"(?:^|:)(\d{1,3})(?:$|[,(])", text)
-    return int(match[1]) if match and int(match[1]) > 0 else None
+    match = re.search(r"(?:^|:)(\d{1,4})(?:$|[,(])", word.text)
+    count = int(match[1]) if match else 0
+    if name == "gpus" and not word.location.path.endswith((".yaml", ".yml")):
+        count = count // nodes if count % nodes == 0 else 0
+    return count or None
 
 
 def _commented(facts: HardwareFacts, file: SourceFile) -> HardwareFacts:

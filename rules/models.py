@@ -192,7 +192,7 @@ def model_key(name: str) -> str:
     if key in _table():
         return key
     bare = key
-    while (shorter := _SUFFIXES.sub("", bare)) != bare:
+    while (shorter := _SUFFIXES.sub("", bare, count=1)) != bare:
         bare = shorter
         if bare in _table():
             return bare
