@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pitstop.bot import render
 from pitstop.bot.markdown import Markdown, code, fenced
 from pitstop.bot.report import Report, ReportedFinding
-from pitstop.bot.wording import decision, job_cells, notes, verdict
+from pitstop.bot.wording import decision, job_cells, notes, source, verdict
 from pitstop.rules.finding import Finding
 from pitstop.rules.job import TrainingJob
 from pitstop.transforms.patch import Refused
@@ -22,6 +22,7 @@ class _Item:
     where: Markdown
     rule: Markdown
     name: Markdown
+    source: Markdown
     decided: Markdown | None
     jobs: Markdown | None
     related: tuple[tuple[Markdown, str], ...]
@@ -55,6 +56,7 @@ def _item(reported: ReportedFinding) -> _Item:
         where=code(finding.primary),
         rule=code(finding.rule),
         name=code(finding.name),
+        source=source(finding),
         decided=code(decided) if (decided := decision(finding)) else None,
         jobs=Markdown(jobs) if jobs else None,
         related=tuple((code(related.location), related.text) for related in finding.related),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from pitstop.bot import markdown
+from pitstop.bot import markdown, wording
 from pitstop.bot.markdown import Markdown
 from pitstop.bot.report import ReportedFinding
 from pitstop.rules.finding import Finding, Location, Safety
@@ -64,7 +64,7 @@ class FindingView:
     title: str
     message: str
     cost: str
-    source: str
+    source: Markdown
     leave_when: str
     advice: str
     where: Markdown
@@ -86,7 +86,7 @@ def view(reported: ReportedFinding, links: Links, tree: RepoTree | None = None) 
         title=finding.title,
         message=finding.message,
         cost=finding.cost,
-        source=finding.source,
+        source=wording.source(finding),
         leave_when=finding.leave_when,
         advice=finding.fix.text if finding.fix else finding.advice,
         where=place_link(finding.primary, links),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from pitstop.bot.markdown import Markdown, prose
 from pitstop.bot.report import Report
+from pitstop.rules import engine
 from pitstop.rules.finding import Finding, Severity, Unknown
 from pitstop.rules.job import TrainingJob
 
@@ -67,3 +69,12 @@ def changed_lines(diff: str) -> Iterator[str]:
     for line in diff.splitlines():
         if line.startswith(("+", "-")) and not line.startswith(("+++ ", "--- ")):
             yield line
+
+
+def source(finding: Finding) -> Markdown:
+    """Where the cost is known from: a link when the rule itself names that address, else words
+    (a report may come from a stranger)."""
+    known = {info.id: info.sources for info in engine.all_rules()}
+    if finding.source.startswith("https://") and finding.source in known.get(finding.rule, ()):
+        return Markdown(f"<{finding.source}>")
+    return prose(finding.source)
