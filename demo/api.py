@@ -14,7 +14,7 @@ from demo.limits import ANONYMOUS, Rates
 from demo.pulls import follow_branches
 from demo.rest import apps, checks, gitdata, issues, pulls, repos, reviews  # noqa: F401 - likewise
 from demo.rest.call import OPERATIONS, Call, authorise
-from demo.routes import find_route, methods_of
+from demo.routes import Match, find_route
 from demo.schema import problems
 from demo.shapes import Links
 from demo.state import Token, User, World
@@ -22,7 +22,8 @@ from demo.webhooks import Courier, Event
 from demo.wire import DOCS, Answer, Refusal, Request, invalid_request, not_found
 
 PREFIX = "/api/v3"
-GRAPHQL_PATHS = ("/graphql", "/api/graphql")
+GRAPHQL = "/graphql"
+ENTERPRISE_GRAPHQL = "/api/graphql"
 UNNAMED = (
     "Request forbidden by administrative rules. Please make sure your request has a User-Agent "
     "header. Check https://developer.github.com for other possible causes."
@@ -49,41 +50,54 @@ class Api:
     world: World
     rates: Rates
     courier: Courier
+    enterprise: bool = False
 
     def answer(self, request: Request) -> tuple[Answer, str | None]:
         """The answer, and the operation that gave it."""
-        path, html = request.path, request.base
-        prefixed = path == PREFIX or path.startswith(PREFIX + "/")
-        links = Links(html, html + PREFIX if prefixed else html)
-        bare = path.removeprefix(PREFIX) or "/" if prefixed else path
+        prefixed = request.path == PREFIX or request.path.startswith(PREFIX + "/")
+        links = Links(request.base, request.base + PREFIX if prefixed else request.base)
         token: Token | None = None
         documentation, name = DOCS, None
-        self.notice_pushes(links, None)
         try:
             token = self._token(request)
-            if request.path in GRAPHQL_PATHS:
+            if self.is_graphql(request.path):
                 name = "graphql"
                 answer = self._graphql(request, token, links)
             else:
-                match = find_route(request.method, _normal(bare))
+                match = self.match(request)
                 if match is None:
-                    raise _unknown(request.method, _normal(bare))
+                    raise not_found()
                 name, documentation = match.route.operation, match.route.documentation
                 call = Call(self.world, self.rates, request, token, links, match.words, {})
                 self._admit(token, request, name)
                 answer = self._serve(call, name, match.route.body)
                 self.announce(links, call.events)
-                self.notice_pushes(links, token.user if token else None)
+                if request.method != "GET":
+                    self.notice_pushes(links, token.user if token else None)
         except Refusal as refusal:
             answer = refusal.answer(documentation)
         return self._dressed(answer, request, token, name), name
+
+    def is_graphql(self, path: str) -> bool:
+        """True for the address of GraphQL. Only an Enterprise Server has it below /api."""
+        return path == (ENTERPRISE_GRAPHQL if self.enterprise else GRAPHQL)
+
+    def match(self, request: Request) -> Match | None:
+        """The operation that a request means. The prefix of an Enterprise Server is understood
+        everywhere, and is needed there."""
+        bare = request.path.removeprefix(PREFIX)
+        if self.enterprise and bare == request.path:
+            return None
+        # The root of a repository's contents is asked for with and without a last slash.
+        path = bare + "/" if bare == "" or bare.endswith("/contents") else bare
+        return find_route("GET" if request.method == "HEAD" else request.method, path)
 
     def _serve(self, call: Call, name: str, body: object) -> Answer:
         served = OPERATIONS.get(name)
         if served is None:
             raise not_found()
         authorise(call, served.needs)
-        if call.request.method != "GET":
+        if call.request.method not in ("GET", "HEAD"):
             call.data = call.request.json()
         if isinstance(body, dict):
             found = list(problems(call.data, body))
@@ -183,15 +197,3 @@ def password(basic: str) -> str:
         return base64.b64decode(basic, validate=True).decode().partition(":")[2]
     except (binascii.Error, UnicodeDecodeError):
         return ""
-
-
-def _normal(path: str) -> str:
-    """The root of a repository's contents is asked for with and without a last slash."""
-    return path + "/" if path.endswith("/contents") else path
-
-
-def _unknown(method: str, path: str) -> Refusal:
-    """405 does not exist here: an unknown path and an unknown method are both 404."""
-    known = methods_of(path)
-    headers = {"x-forge-methods": ", ".join(sorted(known))} if known else {}
-    return Refusal(404, "Not Found", headers=headers)

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from demo.api import PREFIX, Api
+from demo.api import ENTERPRISE_GRAPHQL, GRAPHQL, PREFIX, Api
 from demo.faults import Fault
 from demo.gitrepo import BareRepo, Content
 from demo.handles import ForgeRepo
@@ -60,11 +60,11 @@ class Forge:
         self.world = World(self.root)
         self.rates = Rates()
         self._courier = Courier()
-        self._api = Api(self.world, self.rates, self._courier)
+        self._api = Api(self.world, self.rates, self._courier, enterprise)
         self._server = ForgeServer((host, port), self._api)
         self.url = f"http://{host}:{self._server.server_address[1]}"
         self.api = self.url + (PREFIX if enterprise else "")
-        self.graphql = self.url + ("/api/graphql" if enterprise else "/graphql")
+        self.graphql = self.url + (ENTERPRISE_GRAPHQL if enterprise else GRAPHQL)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), daemon=True, name="forge"
         )

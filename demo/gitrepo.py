@@ -93,6 +93,7 @@ class BareRepo:
         self.path = path
         self.commit_info = lru_cache(maxsize=1024)(self._commit_info)
         self.diff_text = lru_cache(maxsize=64)(self._diff_text)
+        self.merge_base = lru_cache(maxsize=1024)(self._merge_base)
 
     @classmethod
     def create(cls, path: Path, branch: str = "main") -> BareRepo:
@@ -146,7 +147,6 @@ class BareRepo:
 
     def point(self, reference: str, sha: str) -> None:
         """Create or move a reference. Raises GitError for a name git does not allow."""
-        self.run("check-ref-format", reference)
         self.run("update-ref", reference, sha)
 
     def drop(self, reference: str) -> None:
@@ -183,8 +183,8 @@ class BareRepo:
             raise GitError(f"{branch} was not written")
         return tip
 
-    def merge_base(self, one: str, other: str) -> str | None:
-        """The best common ancestor, or None."""
+    def _merge_base(self, one: str, other: str) -> str | None:
+        """The best common ancestor of two commits, or None."""
         try:
             return self.text("merge-base", one, other)
         except GitError:

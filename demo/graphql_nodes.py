@@ -98,10 +98,19 @@ def thread_comments(call: Call, node: ThreadNode) -> list[CommentNode]:
     return [CommentNode(node, comment) for comment in node.thread.comments if comment.id in seen]
 
 
-def reviews(call: Call, node: PullNode) -> list[ReviewNode]:
-    """Submitted reviews, and the viewer's own pending one."""
+def reviews(call: Call, node: PullNode, arguments: Arguments) -> list[ReviewNode]:
+    """Submitted reviews, and the viewer's own pending one; of some states or one author."""
     shown = [r for r in node.pull.reviews if r.state != "PENDING" or r.user is call.user]
-    return [ReviewNode(node, review) for review in shown]
+    states = arguments.get("states") or []
+    if isinstance(states, str):
+        states = [states]
+    author = arguments.get("author")
+    return [
+        ReviewNode(node, review)
+        for review in shown
+        if (not states or review.state in states)
+        and author in (None, review.user.login, bare_login(review.user))
+    ]
 
 
 def review_comments(call: Call, node: ReviewNode) -> list[CommentNode]:

@@ -27,11 +27,9 @@ def linked(type_: str, read: Any) -> FieldType:
     return FieldType(lambda call, it, arguments: read(it), type_)
 
 
-def many(type_: str, read: Any, *more: str) -> FieldType:
+def many(type_: str, read: Any) -> FieldType:
     """A connection; `read` gives the whole list."""
-    return FieldType(
-        lambda call, it, arguments: read(call, it), f"{type_}Connection", PAGING | set(more), True
-    )
+    return FieldType(lambda call, it, arguments: read(call, it), f"{type_}Connection", PAGING, True)
 
 
 def define(name: str, fields: dict[str, FieldType], *also: str, connected: bool = False) -> None:
@@ -182,7 +180,9 @@ define(
         "comments": many(
             "IssueComment", lambda call, it: [TalkNode(it, c) for c in it.issue.comments]
         ),
-        "reviews": many("PullRequestReview", nodes.reviews, "states", "author"),
+        "reviews": FieldType(
+            nodes.reviews, "PullRequestReviewConnection", PAGING | {"states", "author"}, True
+        ),
         "reviewThreads": many("PullRequestReviewThread", nodes.threads),
     },
     "Node",

@@ -120,7 +120,10 @@ def _object(repo: Repository, what: str, rest: str) -> Answer:
     """A file, raw or with line numbers; or a commit."""
     try:
         if what == "commit":
-            text = repo.git.run("show", "--no-color", repo.git.resolve(rest) or "missing")
+            commit = repo.git.resolve(rest)
+            if commit is None:
+                raise not_found()
+            text = repo.git.run("show", "--no-color", commit)
             return Answer(200, text, {"content-type": "text/plain; charset=utf-8"})
         revision, path, data = _file(repo, rest)
     except GitError:

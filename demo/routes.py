@@ -70,11 +70,6 @@ def find_route(method: str, path: str) -> Match | None:
     return None
 
 
-def methods_of(path: str) -> set[str]:
-    """The methods that some operation has for this path."""
-    return {route.method for route in routes() if route.pattern.fullmatch(path)}
-
-
 def _route(path: str, method: str, operation: Mapping[str, Any]) -> Route:
     blanks = {}
     for reference in operation.get("parameters", ()):

@@ -14,11 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from demo.api import GRAPHQL_PATHS, PREFIX, Api
+from demo.api import Api
 from demo.faults import Fault, FaultPlan, faulty_answer
 from demo.githttp import git_request, refuse, run_backend
 from demo.pages import page
-from demo.routes import find_route
 from demo.shapes import Links
 from demo.wire import Answer, Request
 
@@ -80,6 +79,8 @@ class ForgeServer(ThreadingHTTPServer):
         if git_request(request) is not None:
             return False
         first = request.path.split("/")[1]
+        if self.api.enterprise:
+            return first != "api"
         if first == "":
             return request.method == "GET" and "text/html" in request.accept
         return first not in API_ROOTS
@@ -116,9 +117,9 @@ class ForgeServer(ThreadingHTTPServer):
 
     def operation_of(self, request: Request) -> str | None:
         """The operation that a request means, before it is served."""
-        if request.path in GRAPHQL_PATHS:
+        if self.api.is_graphql(request.path):
             return "graphql"
-        match = find_route(request.method, request.path.removeprefix(PREFIX))
+        match = self.api.match(request)
         return match.route.operation if match else None
 
 

@@ -233,7 +233,8 @@ class Hook:
 
 @dataclass(slots=True)
 class Repository:
-    """A repository: `git` on disk, the rest in memory. `roles` maps a login to its role."""
+    """A repository: `git` on disk, the rest in memory. `roles` maps a login to its role;
+    `bots_open_pulls` is the setting that lets GitHub Actions create and approve them."""
 
     id: int
     owner: User
@@ -242,6 +243,7 @@ class Repository:
     created: float
     default_branch: str = "main"
     private: bool = False
+    bots_open_pulls: bool = True
     parent: Repository | None = None
     roles: dict[str, str] = field(default_factory=dict)
     issues: dict[int, Issue] = field(default_factory=dict)

@@ -155,7 +155,7 @@ def main() -> None:
     """Trim the description named on the command line."""
     description = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     trimmed = trim(description, wanted_operations())
-    text = json.dumps(trimmed, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(trimmed, indent=1, ensure_ascii=False)
     (HERE / "api.github.com.json").write_text(text + "\n", encoding="utf-8")
     print(len(trimmed["paths"]), "paths,", len(text.encode()) // 1000, "kB")
 

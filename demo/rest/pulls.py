@@ -79,6 +79,9 @@ def list_pulls(call: Call) -> Answer:
 def create_pull(call: Call) -> Answer:
     """Open a pull request between two branches with different commits."""
     repo, data = call.repo, call.data
+    if call.user.type == "Bot" and not repo.bots_open_pulls:
+        sentence = "GitHub Actions is not permitted to create or approve pull requests."
+        raise Refusal(403, sentence)
     limits.check_length("PullRequest", "title", data.get("title"), limits.TITLE_CHARACTERS)
     limits.check_body("PullRequest", data.get("body") or "")
     if not (data.get("title") or "").strip():

@@ -39,7 +39,7 @@ def get_permission(call: Call) -> Answer:
     if call.token is None:
         raise Refusal(401, "Requires authentication")
     user = call.world.users.get(call.words["username"].lower())
-    if user is None:
+    if user is None or user.type == "Bot":
         raise Refusal(404, f"{call.words['username']} is not a user")
     role = call.repo.role(user)
     permission = OLDER_NAMES.get(role, role)

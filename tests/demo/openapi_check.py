@@ -90,13 +90,12 @@ def one_segment(path: str) -> str:
 
 def sent(exchange: Any) -> SentRequest:
     request = exchange.request
-    path = request.path
-    for prefix in ("/api/v3",):
-        path = path.removeprefix(prefix) or "/"
+    path = request.path.removeprefix("/api/v3") or "/"
     headers = dict(request.headers)
     return SentRequest(
         path=one_segment(path),
-        method=request.method.lower(),
+        # HEAD is a GET whose body stays behind.
+        method="get" if request.method == "HEAD" else request.method.lower(),
         body=request.body or None,
         content_type=headers.get("content-type", "application/json").split(";")[0],
         parameters=RequestParameters(query=dict(request.query), header=headers),
