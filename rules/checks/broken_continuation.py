@@ -11,6 +11,8 @@ from pitstop.rules.rule import Bad, Check, Good
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
     from pitstop.rules.finding import Location
+    from pitstop.rules.shell import Script
+    from pitstop.rules.tree import SourceFile
 
 
 class BrokenContinuation(Check):
@@ -19,7 +21,7 @@ class BrokenContinuation(Check):
     ## What it finds
 
     A comment, an empty line or a blank after the backslash inside a command that is continued
-    over several lines of a launch script.
+    over several lines of a launch script, or a line of flags above which the backslash is missing.
 
     ## Why it costs
 
@@ -61,6 +63,17 @@ torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --ou
             "run.sh",
             3,
         ),
+        Bad(
+            {
+                "run.sh": """\
+torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --output_dir out \\
+  --per_device_train_batch_size 4
+  --bf16 True
+"""
+            },
+            "run.sh",
+            3,
+        ),
     )
     good = (
         Good(
@@ -93,21 +106,40 @@ torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --ou
         for job in facts.jobs:
             for path in sorted(job.files):
                 script = facts.scripts.get(path)
-                for at in script.broken_continuations if script else ():
-                    if not _flags_follow(facts, at):
-                        continue
+                if script is None:
+                    continue
+                file = facts.tree.read(path)
+                for at in script.broken_continuations:
+                    if at.path == path and _flags_follow(file, at):
+                        yield self.info.finding(
+                            at,
+                            "The command ends here; what follows is not passed to it.",
+                            jobs=(job.id,),
+                        )
+                for at in _stray_flags(script, file):
                     yield self.info.finding(
                         at,
-                        "The command ends here; what follows is not passed to it.",
+                        "These flags are a command of their own: the line above has no backslash.",
                         jobs=(job.id,),
                     )
 
 
-def _flags_follow(facts: ProjectFacts, at: Location) -> bool:
+def _flags_follow(file: SourceFile, at: Location) -> bool:
     """Whether anything is lost: the next line that is neither empty nor a comment is a flag."""
-    file = facts.tree.read(at.path)
     for number in range(at.line + 1, len(file.line_starts) + 1):
         text = file.line_text(number).strip()
         if text and not text.startswith("#") and text != "\\":
             return text.startswith("-")
     return False
+
+
+def _stray_flags(script: Script, file: SourceFile) -> Iterator[Location]:
+    """Commands that begin with a flag, directly below a line that does not continue."""
+    for command in script.commands:
+        at = command.location
+        if at.path != script.path or not command.words or at.line < 2:
+            continue
+        above = file.line_text(at.line - 1).strip()
+        continued = not above or above.startswith("#") or above.endswith("\\")
+        if command.words[0].text.startswith("--") and not continued:
+            yield command.words[0].location
