@@ -71,8 +71,12 @@ class NarrowTree:
 
 
 def tree_of_job(job: TrainingJob, facts: ProjectFacts) -> NarrowTree:
-    """The files that take part in a job, those its scripts follow, and those that pin versions."""
-    scripts = (facts.scripts[path] for path in job.files if path in facts.scripts)
+    """The files of a job and of those that begin in the same file, what its scripts follow, and
+    what pins versions: enough to resolve the job as it was."""
+    begins = job.location.path if job.location else None
+    alike = [j for j in facts.jobs if j.location and j.location.path == begins]
+    files = set(job.files).union(*(j.files for j in alike))
+    scripts = (facts.scripts[path] for path in files if path in facts.scripts)
     followed = {path for script in scripts for path in script.followed}
     pins = {path for path in facts.tree.paths if _PINS.search(path)}
-    return NarrowTree(facts.tree, {*job.files, *followed, *pins})
+    return NarrowTree(facts.tree, {*files, *followed, *pins})

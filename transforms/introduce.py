@@ -4,6 +4,7 @@ file, on its command line, in the call that makes the configuration, or as a var
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import PurePosixPath
 
 from pitstop.rules.detection import config_framework
@@ -37,13 +38,13 @@ def _ways(place: Place) -> Iterator[Callable[[Place, Scalar], Outcome]]:
     if place.setting.name_at is not None:
         yield _at_call
         return
-    for path in place.job.configs:
-        if path in place.facts.configs:
-            yield lambda p, v, path=path: _into_config(p, v, path)  # type: ignore[misc]
     for framework in _frameworks(place):
+        for path in place.job.configs:
+            if path in place.facts.configs and _kin(place, path, framework):
+                yield partial(_into_config, path=path, framework=framework)
         if _takes_flags(place, framework):
-            yield lambda p, v, f=framework: _as_flag(p, v, f)  # type: ignore[misc]
-    yield _into_config_call
+            yield partial(_as_flag, framework=framework)
+        yield partial(_into_config_call, framework=framework)
     yield _as_variable
 
 
@@ -68,24 +69,27 @@ def _rows(place: Place, framework: Framework, surface: Surface, value: Scalar) -
 # --- configuration files ---------------------------------------------------------------------
 
 
-def _into_config(place: Place, value: Scalar, path: str) -> Outcome:
-    config = place.facts.configs[path]
-    kin = config_framework(config)
+def _kin(place: Place, path: str, framework: Framework) -> bool:
+    """Whether a config file is written in the words of the framework."""
+    kin = config_framework(place.facts.configs[path])
+    if kin is not None:
+        return kin.name in (framework.name, framework.extends, framework.part_of)
+    here = {s.framework for s in place.job.written() if s.value_at and s.value_at.path == path}
+    return framework.name in here
+
+
+def _into_config(place: Place, value: Scalar, *, path: str, framework: Framework) -> Outcome:
     file = read(place.facts, path)
     if isinstance(file, Refused):
         return file
-    for framework in _frameworks(place):
-        if kin is None or kin.name not in (framework.name, framework.extends, framework.part_of):
+    surface = Surface(place.facts.configs[path].kind)
+    for row in _rows(place, framework, surface, value):
+        written = row.written(value)
+        if row.calls or isinstance(written, Unwritable):
             continue
-        surface = Surface(config.kind)
-        for row in _rows(place, framework, surface, value):
-            if row.calls:
-                continue
-            written = row.written(value)
-            assert not isinstance(written, Unwritable)  # noqa: S101
-            beside = _neighbour(place, path)
-            parts = tuple(beside.name.split(".")) if beside else None
-            return set_config_key(file, surface, tuple(row.name.split(".")), written, parts)
+        beside = _neighbour(place, path)
+        parts = tuple(beside.name.split(".")) if beside else None
+        return set_config_key(file, surface, tuple(row.name.split(".")), written, parts)
     return Refused(f"{path} does not take {place.setting.knob}")
 
 
@@ -124,7 +128,7 @@ def _takes_flags(place: Place, framework: Framework) -> bool:
     return any(matches(call.name, framework.parsers) for call in calls)
 
 
-def _as_flag(place: Place, value: Scalar, framework: Framework) -> Outcome:
+def _as_flag(place: Place, value: Scalar, *, framework: Framework) -> Outcome:
     for row in _rows(place, framework, Surface.FLAG, value):
         text = flag_text(row, value)
         target = flag_target(place.job, place.facts, row.name)
@@ -170,14 +174,13 @@ def _at_call(place: Place, value: Scalar) -> Outcome:
     return Refused("the call is not found again")
 
 
-def _into_config_call(place: Place, value: Scalar) -> Outcome:
+def _into_config_call(place: Place, value: Scalar, *, framework: Framework) -> Outcome:
     """The one call that makes the framework's configuration object."""
     found: dict[Location, Call] = {}
-    for framework in _frameworks(place):
-        for path in sorted(place.job.files):
-            module = place.facts.modules.get(path)
-            for call in config_calls(framework, module) if module else ():
-                found[call.location] = call
+    for path in sorted(place.job.files):
+        module = place.facts.modules.get(path)
+        for call in config_calls(framework, module) if module else ():
+            found[call.location] = call
     if len(found) != 1:
         return Refused(f"{len(found) or 'no'} calls make the configuration of the job")
     (call,) = found.values()

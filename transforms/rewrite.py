@@ -15,7 +15,15 @@ from pitstop.rules.written_names import speakers
 from pitstop.transforms import edit_env, edit_json, edit_python, edit_shell, edit_yaml, python_text
 from pitstop.transforms.config_proof import Path
 from pitstop.transforms.edit_shell import Target
-from pitstop.transforms.patch import Changed, Outcome, Patch, Refused, Unchanged
+from pitstop.transforms.patch import (
+    Changed,
+    Outcome,
+    Patch,
+    Refused,
+    Unchanged,
+    apply_edits,
+    edits_between,
+)
 from pitstop.transforms.shell_proof import Commands
 from pitstop.transforms.spelled import env_text, flag_text, literal, negated, row_of
 
@@ -106,15 +114,17 @@ def _respell(place: Place, row: Spelling, value: Scalar) -> Outcome:
         written = other.written(value)
         if other.name == row.name or isinstance(written, Unwritable):
             continue
-        name = other.name.rpartition(".")[2]
-        outcome = _rename(place, other, name, value)
-        if isinstance(outcome, Changed):
-            return outcome
-        beside = _set_both(place, row, other, value)
-        return outcome if isinstance(beside, Refused) else beside
+        outcome = _rename(place, row, other, value)
+        if isinstance(outcome, Refused):
+            beside = _set_both(place, row, other, value)
+            return outcome if isinstance(beside, Refused) else beside
+        return outcome
     framework = frameworks()[setting.framework]
     if framework.default(setting.knob, place.facts.versions) == value:
-        return _silence(place, row)
+        file, path = place.file(), key_path(place)
+        if setting.surface in CONFIG and path is not None and not isinstance(file, Refused):
+            return _silenced(file, setting.surface, path, row)
+        return erase(place)
     return Refused(f"{setting.name} cannot say {value}, and no other name here can")
 
 
@@ -129,11 +139,14 @@ def rows_for(place: Place, surface: Surface) -> Iterator[Spelling]:
                 yield row
 
 
-def _rename(place: Place, row: Spelling, name: str, value: Scalar) -> Outcome:
+def _rename(place: Place, old: Spelling, row: Spelling, value: Scalar) -> Outcome:
     setting, file = place.setting, place.file()
     if isinstance(file, Refused):
         return file
     written = row.written(value)
+    parent, _, name = row.name.rpartition(".")
+    if parent != old.name.rpartition(".")[0]:
+        return Refused(f"{row.name} does not stand where {old.name} does")
     assert not isinstance(written, Unwritable)  # noqa: S101
     if setting.surface in (Surface.YAML, Surface.JSON):
         path = key_path(place)
@@ -170,27 +183,26 @@ def _set_both(place: Place, row: Spelling, other: Spelling, value: Scalar) -> Ou
     file, path = place.file(), key_path(place)
     if isinstance(file, Refused) or path is None:
         return file if isinstance(file, Refused) else Refused("the key is not found again")
-    edit = edit_yaml.set_key if place.setting.surface is Surface.YAML else edit_json.set_key
     written = other.written(value)
     assert not isinstance(written, Unwritable)  # noqa: S101
-    new = edit(file, (*path[:-1], other.name.rpartition(".")[2]), written)
-    return both(new, _silence(place, row))
+    new = (*path[: len(path) - len(row.name.split("."))], *other.name.split("."))
+    first = set_config_key(file, place.setting.surface, new, written)
+    if isinstance(first, Refused):
+        return first
+    edits = first.patch.edits if isinstance(first, Changed) else ()
+    middle = SourceFile(file.path, apply_edits(file, edits))
+    second = _silenced(middle, place.setting.surface, path, row)
+    if isinstance(second, Refused):
+        return second
+    edits = second.patch.edits if isinstance(second, Changed) else ()
+    return Changed(Patch(edits_between(file, apply_edits(middle, edits))))
 
 
-def _silence(place: Place, row: Spelling) -> Outcome:
-    """The name stays and says nothing about the knob: false for a switch; else it goes."""
-    if row.type == "bool" and place.setting.surface in CONFIG:
-        return _set_key(place, False)
-    return erase(place)
-
-
-def both(one: Outcome, two: Outcome) -> Outcome:
-    """Two independent changes as one."""
-    if isinstance(one, Refused) or isinstance(two, Refused):
-        return one if isinstance(one, Refused) else two
-    edits = [*(one.patch.edits if isinstance(one, Changed) else ())]
-    edits += two.patch.edits if isinstance(two, Changed) else ()
-    return Changed(Patch(tuple(edits))) if edits else Unchanged()
+def _silenced(file: SourceFile, surface: Surface, path: Path, row: Spelling) -> Outcome:
+    """The key stays and says nothing about the knob: false for a switch; else it goes."""
+    if row.type == "bool":
+        return set_config_key(file, surface, path, False)
+    return remove_config_key(file, surface, path)
 
 
 # --- configuration files ---------------------------------------------------------------------
@@ -230,11 +242,16 @@ def _remove_key(place: Place) -> Outcome:
     file, path = place.file(), key_path(place)
     if isinstance(file, Refused) or path is None:
         return file if isinstance(file, Refused) else Refused("the key is not found again")
-    if place.setting.surface is Surface.YAML:
+    return remove_config_key(file, place.setting.surface, path)
+
+
+def remove_config_key(file: SourceFile, surface: Surface, path: Path) -> Outcome:
+    """Remove a key of a file of any kind."""
+    if surface is Surface.YAML:
         return edit_yaml.remove_key(file, path)
-    if place.setting.surface is Surface.JSON:
+    if surface is Surface.JSON:
         return edit_json.remove_key(file, path)
-    return Refused(f"{place.setting.surface} files are not edited")
+    return Refused(f"{surface} files are not edited")
 
 
 # --- commands --------------------------------------------------------------------------------

@@ -155,7 +155,10 @@ def _chain(job: TrainingJob, steps: tuple[_Step, ...], facts: ProjectFacts) -> O
 
     before = tree_of_job(job, facts)
     tree: RepoTree = before
-    now = job
+    facts = gather(tree)
+    now = next((j for j in facts.jobs if j.id == job.id), None)
+    if now is None or now.settings != job.settings:
+        return Refused("the job cannot be resolved from its own files alone")
     for step in steps:
         again = _found_again(job, now, step)
         outcome = again if isinstance(again, Refused) else _do(now, again, facts)
