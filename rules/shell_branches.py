@@ -62,10 +62,10 @@ def _merged(name: str, before: Binding | None, branches: Sequence[Branch]) -> Bi
     missing = any(b is None for _, b in ways)
     if not missing and all(same(b, first) for _, b in hard):
         return replace(first, exported=exported)
-    base = before if before is not None and not _outside(before) else None
     if any(b.array for _, b in hard):
+        base = before if before is not None and not _outside(before) else None
         return Binding(_arrays(base, ways, hard), array=True, exported=exported)
-    return replace(_scalar(name, base, hard, missing=missing), exported=exported)
+    return replace(_scalar(name, before, hard, missing=missing), exported=exported)
 
 
 def _outside(binding: Binding) -> bool:
@@ -102,24 +102,18 @@ def _unset_somewhere(base: Binding | None, ways: Sequence[tuple[str, Binding | N
 
 
 def _scalar(
-    name: str, base: Binding | None, hard: Sequence[tuple[str, Binding]], *, missing: bool
+    name: str, before: Binding | None, hard: Sequence[tuple[str, Binding]], *, missing: bool
 ) -> Binding:
     """A string: flags that only some branches have keep their condition; a plain value that
     differs is unknown."""
-    kept = base.value if base is not None else ()
     texts = [text_of(b.value) for _, b in hard]
-    if any(_FLAG.search(text) for text in texts):
-        appended = all(common_prefix(kept, b.value) for _, b in hard)
-        out: list[Fragment] = list(kept) if appended else []
-        for condition, binding in hard:
-            tail = binding.value[len(kept) :] if appended else binding.value
-            if tail:
-                out += _separator(tail) if out else ()
-                out += conditional(tail, condition)
-        return Binding((bounded(tuple(out)),))
     condition, binding = hard[-1]
-    if missing and base is None and all(same(b, binding) for _, b in hard):
+    if missing and before is None and all(same(b, binding) for _, b in hard):
         return Binding((conditional(binding.value, hard[0][0]),))
+    if not missing and len(set(texts)) == 1 and all(known(b.value) for _, b in hard):
+        return Binding((tuple(replace(f, exact=False) for f in binding.value),))
+    if any(_FLAG.search(text) for text in texts):
+        return Binding((bounded(_alternatives(before, hard)),))
     if not binding.value:
         condition, binding = hard[0]
     if not binding.value:
@@ -127,6 +121,19 @@ def _scalar(
     shown = " or ".join(dict.fromkeys(_short(t) for t in texts)) + (" or unset" * missing)
     why = f"{name} is {shown}, depending on {condition}"
     return Binding((tuple(replace(f, why=f.why or why) for f in binding.value),))
+
+
+def _alternatives(before: Binding | None, hard: Sequence[tuple[str, Binding]]) -> Field:
+    """What all branches begin with, then what each adds; or else each branch's value."""
+    kept = before.value if before is not None else ()
+    appended = all(common_prefix(kept, b.value) for _, b in hard)
+    out: list[Fragment] = list(kept) if appended else []
+    for condition, binding in hard:
+        tail = binding.value[len(kept) :] if appended else binding.value
+        if tail:
+            out += _separator(tail) if out else ()
+            out += conditional(tail, condition)
+    return tuple(out)
 
 
 def _separator(value: Field) -> Field:

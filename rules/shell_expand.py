@@ -309,7 +309,8 @@ class Expander:
             filled = not known(value) or text_of(value)
             if filled or not empty_counts:
                 return value
-        default = self._nested(part.argument, quoted=part.quoted, keep_quotes=not part.quoted)
+        found = self._nested(part.argument, quoted=part.quoted, keep_quotes=not part.quoted)
+        default = tuple(replace(f, default=True) for f in found)
         if part.operator.endswith("="):
             self.scope.assign(part.name, Binding((unquoted(default),)))
         return default

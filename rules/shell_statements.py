@@ -6,7 +6,6 @@ unknown; a function is read where it is called, or at the end when nothing calls
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING
 from pitstop.rules.shell_branches import Branch, merge
 from pitstop.rules.shell_calls import Calls
 from pitstop.rules.shell_commands import CommandReader, SimpleCommand
-from pitstop.rules.shell_lexer import Lexer, Literal, Parameter, RawWord
+from pitstop.rules.shell_lexer import Lexer
 from pitstop.rules.shell_session import Flow, Session
+from pitstop.rules.shell_tests import Tests, Way, negated, none_of, possible_ways
 from pitstop.rules.shell_text import ShellText
 from pitstop.rules.shell_tree import (
     assigned_names,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 Functions = dict[str, Callable[[Flow], None]]
 
-_TESTS = frozenset({"[", "[[", "test"})
 _RESERVED = frozenset({"if", "then", "elif", "else", "fi", "do", "done", "while", "until"}) | {
     "{",
     "}",
@@ -42,7 +41,6 @@ _RESERVED = frozenset({"if", "then", "elif", "else", "fi", "do", "done", "while"
     "function",
 }
 _SKIPPED = frozenset({"for", "select", "case", "in", "esac"})
-_MAX_CONDITION = 160
 
 
 class Statements:
@@ -56,6 +54,7 @@ class Statements:
         self.lexer = Lexer(text.text, work=session.work)
         self.reader = CommandReader(self.lexer)
         self.calls = Calls(session, text, self.reader, self.run_text)
+        self.tests = Tests(text, self.reader, self.calls.programs.expander)
         self._last = (-1, -1)
         self._uncalled: Functions = {} if uncalled is None else uncalled
         self._owner = uncalled is None
@@ -134,27 +133,17 @@ class Statements:
                 self.calls.programs.expander(flow.scope, flow).fields(word)
 
     def _list(self, node: Node, flow: Flow) -> None:
-        condition: str | None = None
-        empty: str | None = None
+        """`test && command || command`: what follows a test runs under its condition."""
+        test: Way | None = None
         for operator, item in flattened(node):
-            if operator == "||" and condition:
-                condition, empty = negated(condition), None
-            if condition is None:
+            if operator == "||" and test is not None:
+                test = test.opposite()
+            if test is None:
                 self.statement(item, flow)
             else:
-                self._conditional(item, flow, condition, empty)
-            if item.type in ("test_command", "negated_command") or self._is_test(item):
-                condition, empty = self._source([item]), self._empty([item])
-
-    def _conditional(self, item: Node, flow: Flow, condition: str, empty: str | None) -> None:
-        """A statement that runs only under a condition."""
-        before = dict(flow.scope.variables)
-        self.statement(item, replace(flow, condition=both(flow.condition, condition)))
-        branches = [
-            Branch(condition, flow.scope.variables, empty),
-            Branch(negated(condition), before),
-        ]
-        flow.scope.variables = merge(before, branches)
+                self._branches([replace(test, body=(item,)), test.opposite()], flow)
+            if self.tests.is_test(item):
+                test = self.tests.way([item], flow.scope)
 
     def _subshell(self, node: Node, flow: Flow) -> None:
         self.block(node, replace(flow, scope=flow.scope.fork()))
@@ -164,49 +153,48 @@ class Statements:
             self.statement(item, replace(flow, scope=flow.scope.fork()))
 
     def _if(self, node: Node, flow: Flow) -> None:
-        ways: list[tuple[str, str | None, Sequence[Node]]] = []
         conditions = between(node, "if", "then")
         self.sequence([c for c in conditions if c.is_named], flow)
-        first = self._source(conditions)
-        empty = self._empty(conditions)
         body = [c for c in between(node, "then", "fi") if not c.type.endswith("_clause")]
-        ways.append((first, empty, body))
+        ways = [replace(self.tests.way(conditions, flow.scope), body=body)]
         otherwise: list[Node] = []
         for clause in node.children:
             if clause.type == "elif_clause":
                 conditions = between(clause, "elif", "then")
                 self.sequence([c for c in conditions if c.is_named], flow)
-                body = between(clause, "then", "")
-                ways.append((self._source(conditions), self._empty(conditions), body))
+                way = self.tests.way(conditions, flow.scope)
+                ways.append(replace(way, body=between(clause, "then", "")))
             elif clause.type == "else_clause":
                 otherwise = between(clause, "else", "")
-        last = negated(" || ".join(w[0] for w in ways))
-        filled = self._empty(between(node, "if", "then"), filled=True) if len(ways) == 1 else None
-        ways.append((last, filled, otherwise))
-        self._branches(ways, flow)
+        last = ways[0].opposite() if len(ways) == 1 else none_of(ways)
+        self._branches([*ways, replace(last, body=otherwise)], flow)
 
-    def _branches(self, ways: Sequence[tuple[str, str | None, Sequence[Node]]], flow: Flow) -> None:
+    def _branches(self, ways: Sequence[Way], flow: Flow) -> None:
         """Run each way from the same start, then join what the variables hold."""
-        before = flow.scope.variables
+        scope = flow.scope
+        before, cwd = scope.variables, scope.cwd
         branches: list[Branch] = []
-        for condition, empty, body in ways:
-            flow.scope.variables = dict(before)
-            inside = replace(flow, condition=both(flow.condition, condition))
-            self.sequence([n for n in body if n.is_named and n.type != "comment"], inside)
-            branches.append(Branch(condition, flow.scope.variables, empty))
-        flow.scope.variables = merge(before, branches)
+        folders: set[str] = set()
+        for way, possible in zip(ways, possible_ways(ways), strict=True):
+            scope.variables, scope.cwd = dict(before), cwd
+            inside = replace(flow, condition=both(flow.condition, way.condition))
+            body = [n for n in way.body if n.is_named and n.type != "comment"]
+            self.sequence(body, inside)
+            if possible and not (body and self.tests.leaves(body[-1])):
+                branches.append(Branch(way.condition, scope.variables, way.empty))
+                folders.add(scope.cwd)
+        scope.variables = merge(before, branches)
+        scope.cwd = folders.pop() if len(folders) == 1 else cwd
         self.lexer.spend(len(before))
 
     def _case(self, node: Node, flow: Flow) -> None:
-        subject = self._source(between(node, "case", "in"))
-        ways: list[tuple[str, str | None, Sequence[Node]]] = []
-        complete = False
+        subject = between(node, "case", "in")
+        ways: list[Way] = []
         for item in (c for c in node.children if c.type == "case_item"):
-            pattern = self._source(_before(item, ")"))
-            complete = complete or pattern == "*"
-            ways.append((f"{subject} is {pattern}", None, between(item, ")", "")))
-        if not complete:
-            ways.append((f"{subject} is anything else", None, ()))
+            way = self.tests.case_way(subject, _before(item, ")"), flow.scope)
+            ways.append(replace(way, body=between(item, ")", "")))
+        if not any(way.truth and way.rest for way in ways):
+            ways.append(self.tests.case_rest(subject))
         self._branches(ways, flow)
 
     def _loop(self, node: Node, flow: Flow) -> None:
@@ -226,7 +214,7 @@ class Statements:
         self.sequence([c for c in node.children if _is_loop_condition(c)], flow)
         if body is not None:
             self.block(body, flow)
-        header = self._source([c for c in node.children if c is not body and c != body])
+        header = self.tests.source([c for c in node.children if c != body])
         branches = [Branch(header, scope.variables), Branch(negated(header), before)]
         scope.variables = merge(before, branches)
 
@@ -277,30 +265,6 @@ class Statements:
         flow.scope.functions[key] = call
         self._uncalled[key] = call
 
-    # --- conditions ----------------------------------------------------------------------
-
-    def _source(self, nodes: Sequence[Node]) -> str:
-        """The text of some nodes on one line."""
-        if not nodes:
-            return ""
-        text = self.text.text[nodes[0].start_byte : nodes[-1].end_byte]
-        text = re.sub(r"\s*\\?\s+", " ", text).strip(" ;")
-        return text if len(text) <= _MAX_CONDITION else text[:_MAX_CONDITION] + "..."
-
-    def _is_test(self, node: Node) -> bool:
-        return node.type == "command" and self.text.text.startswith("test ", node.start_byte)
-
-    def _empty(self, nodes: Sequence[Node], *, filled: bool = False) -> str | None:
-        """The variable that a test finds empty (or, with `filled`, finds not to be)."""
-        named = [n for n in nodes if n.is_named and n.type != "comment"]
-        if len(named) != 1:
-            return None
-        simple = self.reader.read(named[0].start_byte, named[0].end_byte)
-        if simple.name not in _TESTS:
-            return None
-        words = [w for w in simple.words[1:] if w.bare not in ("]", "]]")]
-        return _tested_variable(words, filled=filled)
-
     # --- where the grammar gives up ------------------------------------------------------
 
     def _error(self, node: Node, flow: Flow) -> None:
@@ -334,11 +298,6 @@ class Statements:
         return simple.end
 
 
-def negated(condition: str) -> str:
-    """The opposite of a condition, as text."""
-    return condition[3:-1] if condition.startswith("! (") else f"! ({condition})"
-
-
 def _before(node: Node, token: str) -> list[Node]:
     out: list[Node] = []
     for child in node.children:
@@ -350,26 +309,6 @@ def _before(node: Node, token: str) -> list[Node]:
 
 def _is_loop_condition(node: Node) -> bool:
     return node.type in ("command", "list", "pipeline", "negated_command", "redirected_statement")
-
-
-def _tested_variable(words: Sequence[RawWord], *, filled: bool) -> str | None:
-    """X of `-z "$X"` and `"$X" = ""`; with `filled`, of `-n "$X"`, `"$X"` and `"$X" != ""`."""
-    texts = [w.literal for w in words]
-    if len(words) == 2 and texts[0] == ("-n" if filled else "-z"):
-        return _only_parameter(words[1])
-    if len(words) == 1 and filled:
-        return _only_parameter(words[0])
-    if len(words) == 3 and texts[1] in (("!=",) if filled else ("=", "==")) and texts[2] == "":
-        return _only_parameter(words[0])
-    return None
-
-
-def _only_parameter(word: RawWord) -> str | None:
-    """NAME of a word that is `$NAME`, `${NAME}`, `${NAME:-}` or `${NAME+x}`, quoted or not."""
-    parts = [p for p in word.parts if not (isinstance(p, Literal) and not p.text)]
-    if len(parts) != 1 or not isinstance(parts[0], Parameter) or parts[0].index:
-        return None
-    return parts[0].name if parts[0].operator in ("", ":-", "-", "+", ":+") else None
 
 
 _HANDLERS: dict[str, Callable[[Statements, Node, Flow], None]] = {

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from pitstop.rules.shell_arithmetic import evaluate
 from pitstop.rules.shell_commands import CommandReader, SimpleCommand
 from pitstop.rules.shell_expand import Expander
 from pitstop.rules.shell_lexer import Lexer
@@ -196,6 +197,11 @@ def _seq(args: Sequence[str], _: Scope) -> str | None:
     return " ".join(map(str, values)) if len(values) <= _MAX_SEQUENCE else None
 
 
+def _expr(args: Sequence[str], _: Scope) -> str | None:
+    value = evaluate(" ".join(args), lambda _: None)
+    return None if value is None else str(value)
+
+
 def _git(args: Sequence[str], _: Scope) -> str | None:
     return "." if list(args) == ["rev-parse", "--show-toplevel"] else None
 
@@ -210,5 +216,6 @@ _COMMANDS: dict[str, Callable[[Sequence[str], Scope], str | None]] = {
     "which": _which,
     "command": _which,
     "seq": _seq,
+    "expr": _expr,
     "git": _git,
 }

@@ -21,7 +21,7 @@ MAX_PIECES = 8
 class Fragment:
     """Characters that come from one place. `why` says what could not be resolved; `soft` that
     it comes from outside the script (an argument, the environment), so that a default holds.
-    `quoted` characters are not split into words."""
+    `quoted` characters are not split into words. `default` ones may be given from outside."""
 
     text: str
     source: ShellText
@@ -33,6 +33,7 @@ class Fragment:
     condition: str | None = None
     note: str | None = None
     quoted: bool = False
+    default: bool = False
 
     def cut(self, start: int, end: int) -> Fragment:
         """Part of the characters."""
