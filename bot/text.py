@@ -28,9 +28,12 @@ from pitstop.rules.tree import RepoTree, UnreadableError
 from pitstop.transforms.patch import Refused
 
 COLOURS = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+MAX_JOBS = 12
 MAX_UNREAD = 20
 PIPE_WIDTH = 100
-"""Columns where there is no terminal to ask."""
+"""Columns of sentences where there is no terminal to ask."""
+LIST_WIDTH = 1000
+"""Columns of lists there: long names stay on one line."""
 
 
 def printable(text: str) -> str:
@@ -40,7 +43,7 @@ def printable(text: str) -> str:
 
 def console(file: typing.TextIO) -> Console:
     """Where to print: colours only on a terminal and without NO_COLOR."""
-    width = None if file.isatty() else PIPE_WIDTH
+    width = None if file.isatty() else LIST_WIDTH
     return Console(file=file, width=width, highlight=False, emoji=False, markup=False)
 
 
@@ -59,6 +62,8 @@ class TextReport:
         self._out = out
         self._tree = tree
         self._folder = folder
+        self._width = None if out.is_terminal else PIPE_WIDTH
+        self._explained: set[str] = set()
 
     def print(self, report: Report, *, older: int = 0) -> None:
         """The whole report; `older` findings were there before the change and are left out."""
@@ -67,10 +72,11 @@ class TextReport:
             key=lambda reported: reported.finding.primary.path,
         )
         for path, group in by_path:
-            self._out.print(Rule(self._link(path), align="left", style="dim"))
+            rule = Rule(self._link(path), align="left", style="dim")
+            self._out.print(rule, width=self._width)
             for reported in group:
                 self._out.print(self._head(reported.finding), soft_wrap=True)
-                self._out.print(self._body(reported))
+                self._out.print(self._body(reported), width=self._width)
                 self._out.print()
         for part in (_jobs(report), _unread(report), _notes(report)):
             if part is not None:
@@ -98,10 +104,12 @@ class TextReport:
 
     def _body(self, reported: ReportedFinding) -> RenderableType:
         finding = reported.finding
+        again = finding.rule in self._explained
+        self._explained.add(finding.rule)
         return Group(
             *self._excerpt(finding.primary, COLOURS[finding.severity]),
             _indent(Text(printable(finding.message)), 2),
-            _indent(_details(finding), 2),
+            _indent(_details(finding, again=again), 2),
             *_change(reported),
         )
 
@@ -126,11 +134,12 @@ class TextReport:
         yield under
 
 
-def _details(finding: Finding) -> Table:
+def _details(finding: Finding, *, again: bool) -> Table:
+    """Facts of this finding; what its rule always says, the first time only."""
     table = Table.grid(padding=(0, 1))
     table.add_column(style="dim", no_wrap=True, min_width=len("leave if"))
     table.add_column(overflow="fold")
-    for label, text in _facts(finding):
+    for label, text in (*_facts(finding), *(() if again else _reasons(finding))):
         table.add_row(label, printable(text))
     return table
 
@@ -138,12 +147,15 @@ def _details(finding: Finding) -> Table:
 def _facts(finding: Finding) -> Iterator[tuple[str, str]]:
     if decided := decision(finding):
         yield "decides", decided
-    if finding.jobs:
+    if finding.jobs and finding.jobs != (finding.primary.path,):
         yield "jobs", _some(finding.jobs, 4)
-    if finding.cost:
-        yield "cost", f"{finding.cost} ({finding.source})" if finding.source else finding.cost
     for related in finding.related:
         yield "see", f"{related.location}  {related.text}"
+
+
+def _reasons(finding: Finding) -> Iterator[tuple[str, str]]:
+    if finding.cost:
+        yield "cost", f"{finding.cost} ({finding.source})" if finding.source else finding.cost
     if finding.leave_when:
         yield "leave if", finding.leave_when
     if finding.advice:
@@ -179,13 +191,16 @@ def _jobs(report: Report) -> RenderableType | None:
     if not report.jobs:
         return None
     found = Counter(job for reported in report.findings for job in reported.finding.jobs)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("job", "framework", "processes", "model", "GPU", "findings"):
-        table.add_column(name, overflow="fold", justify="right" if name == "findings" else "left")
-    for job in sorted(report.jobs, key=lambda job: (-found[job.id], job.id))[:MAX_UNREAD]:
-        table.add_row(*(printable(cell) for cell in job_cells(job)), str(found[job.id] or "·"))
-    if len(report.jobs) > MAX_UNREAD:
-        table.add_row(f"… and {len(report.jobs) - MAX_UNREAD} more")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("findings", justify="right")
+    for name in ("framework", "processes", "model", "GPU"):
+        table.add_column(name, no_wrap=True, max_width=24)
+    table.add_column("job", overflow="fold")
+    for job in sorted(report.jobs, key=lambda job: (-found[job.id], job.id))[:MAX_JOBS]:
+        name, *cells = (printable(cell) for cell in job_cells(job))
+        table.add_row(str(found[job.id] or "·"), *cells, name)
+    if len(report.jobs) > MAX_JOBS:
+        return Group(table, Text(f"… and {len(report.jobs) - MAX_JOBS} more jobs", "dim"))
     return table
 
 

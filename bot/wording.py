@@ -60,7 +60,8 @@ def job_cells(job: TrainingJob) -> tuple[str, str, str, str, str]:
     if launch is not None and launch.nodes is not None and launch.nodes > 1:
         processes = f"{launch.nodes} x {processes}"
     frameworks = " + ".join(use.name for use in job.frameworks) or "?"
-    model = job.model.name or job.model.family or "?"
+    name = job.model.name or job.model.family or "?"
+    model = name.rstrip("/").rpartition("/")[2] or name
     return job.id, frameworks, processes, model, job.hardware.gpu or "?"
 
 
