@@ -11,7 +11,6 @@ from pitstop.rules.detection import config_framework
 from pitstop.rules.finding import Location, Scalar, Setting, Surface
 from pitstop.rules.frameworks import Framework, accepted, frameworks, matches
 from pitstop.rules.frameworks.spelling import Spelling, Unwritable
-from pitstop.rules.job_code import config_calls
 from pitstop.rules.pysource import Call
 from pitstop.rules.written_names import speakers
 from pitstop.transforms import edit_env, edit_python, edit_shell
@@ -179,8 +178,9 @@ def _into_config_call(place: Place, value: Scalar, *, framework: Framework) -> O
     found: dict[Location, Call] = {}
     for path in sorted(place.job.files):
         module = place.facts.modules.get(path)
-        for call in config_calls(framework, module) if module else ():
-            found[call.location] = call
+        for call in module.calls if module else ():
+            if matches(call.name, framework.config_calls):
+                found[call.location] = call
     if len(found) != 1:
         return Refused(f"{len(found) or 'no'} calls make the configuration of the job")
     (call,) = found.values()

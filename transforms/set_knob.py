@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Scalar, Setting, Surface, Unknown
+from pitstop.rules.frameworks import frameworks
 from pitstop.rules.job import TrainingJob
 from pitstop.rules.knobs import Requirement, knobs
 from pitstop.rules.tree import RepoTree
+from pitstop.rules.written_names import speakers
 from pitstop.transforms.edited_tree import EditedTree, tree_of_job
 from pitstop.transforms.introduce import introduce
 from pitstop.transforms.patch import (
@@ -49,7 +51,7 @@ def set_knob(
     at: Setting | None = None,
 ) -> Outcome:
     """Give the knob a value. `at` is the setting to change where the job has several."""
-    setting = at or job.get(knob)
+    setting = at or job.get(knob) or _left_open(job, knob)
     if setting is None:
         return Refused(f"the frameworks of this job do not set {knob}")
     if setting.known and _same(setting.value, value):
@@ -71,6 +73,16 @@ def unset_knob(
     if setting is None or not setting.written:
         return Unchanged("not set")
     return erase(Place(job, setting, facts))
+
+
+def _left_open(job: TrainingJob, knob: str) -> Setting | None:
+    """A knob that nobody sets and no framework has a default for, but one could write.
+    PyTorch's variables hold in every job."""
+    for framework in (*speakers(job), frameworks()["pytorch"]):
+        for row in framework.rows:
+            if row.knob == knob and not row.extra and not row.dead:
+                return Setting(knob, None, Surface.DEFAULT, row.name, framework.name)
+    return None
 
 
 def _do(job: TrainingJob, step: _Step, facts: ProjectFacts) -> Outcome:
