@@ -30,7 +30,7 @@ class CommandLine:
 def from_program(framework: Framework, program: Program, line: CommandLine) -> Iterator[Written]:
     """Everything in a program that a framework understands, in the order of the text."""
     for call in program.calls_of(framework.called):
-        if not call.module.in_eval_scope(call.node):
+        if not for_evaluation(call):
             yield from _from_call(framework.called(call.name), call, line)
     for module in program.modules:
         yield from _from_assignments(framework, module)
@@ -42,7 +42,7 @@ def anchored_defaults(framework: Framework, program: Program) -> Iterator[Settin
     one default. Unknown where `**` may pass the keyword."""
     for call in program.calls_of(framework.called):
         rows = [row for row in framework.called(call.name) if row.has_default]
-        if not rows or call.module.in_eval_scope(call.node):
+        if not rows or for_evaluation(call):
             continue
         for row in rows:
             if row.knob and call.argument(row.name, row.position) is None:
@@ -52,6 +52,23 @@ def anchored_defaults(framework: Framework, program: Program) -> Iterator[Settin
                     name_at=call.location, condition=condition_of(call.module, call.node),
                     note=call.module.note(call.location.line),
                 )  # fmt: skip
+
+
+_HELD_OUT = re.compile(r"(?:^|[_.])(?:eval|val|valid|validation|test|dev|infer)(?:[_.\d]|$|[A-Z])")
+
+
+def for_evaluation(call: Call) -> bool:
+    """True for a call that evaluation makes, or a loader of data that are held out, going by
+    the names of what it is given and assigned to."""
+    module = call.module
+    if module.in_eval_scope(call.node):
+        return True
+    if not call.name.endswith("DataLoader"):
+        return False
+    parent = module.parents.get(call.node)
+    targets = parent.targets if isinstance(parent, ast.Assign) else []
+    named = [module.raw(node) for node in (*targets, *call.node.args[:1])]
+    return any(_HELD_OUT.search(name) for name in named)
 
 
 def config_calls(framework: Framework, program: Program) -> tuple[Call, ...]:

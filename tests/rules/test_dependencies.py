@@ -154,7 +154,8 @@ def test_a_contradiction_is_no_pin() -> None:
     ("path", "text"),
     [
         ("pyproject.toml", "[project\n"), ("setup.py", "def (:\n"), ("setup.cfg", "no section\n"),
-        ("uv.lock", "= =\n"), ("Pipfile.lock", "[1, 2]"), ("poetry.lock", "[[package]]\nname = 1\n"),
+        ("uv.lock", "= =\n"), ("Pipfile.lock", "[1, 2]"),
+        ("poetry.lock", "[[package]]\nname = 1\n"),
         ("pyproject.toml", "project = 3\n"), ("environment.yml", "dependencies: 3\n"),
         ("Dockerfile", "RUN pip install 'never closed\n"), ("README.md", "torch==2.0\n"),
     ],

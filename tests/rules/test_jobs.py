@@ -433,6 +433,40 @@ def test_loaders_of_evaluation_do_not_count() -> None:
     assert "dataloader.workers" not in only({"train.py": code}).settings
 
 
+def test_loaders_of_held_out_data_do_not_count() -> None:
+    code = (
+        "import torch\nfrom torch.utils.data import DataLoader\n"
+        "val_loader = DataLoader(y, num_workers=0)\nloader = DataLoader(x, num_workers=8)\n"
+        "other = DataLoader(test_set, num_workers=1)\n" + LOOP
+    )
+    job = only({"train.py": code})
+    assert [s.value for s in job.settings["dataloader.workers"]] == [8]
+
+
+def test_a_file_of_arguments_is_read_where_the_program_is_given_it() -> None:
+    files = {
+        "train.py": PARSER,
+        "args.json": '{"per_device_train_batch_size": 2, "bf16": true}',
+        "run.sh": "python train.py args.json\n",
+    }
+    job = only(files)
+    assert (job.value("batch.micro"), job.value("precision.compute")) == (2, "bf16")
+    assert place(job, "batch.micro") == "args.json:1"
+
+
+def test_a_file_of_arguments_named_by_a_flag_is_read() -> None:
+    files = {
+        "sft.py": "from trl import SFTConfig, SFTTrainer, TrlParser\n"
+        "args, = TrlParser(SFTConfig).parse_args_and_config()\nSFTTrainer(args=args).train()\n",
+        "sft.yaml": "max_length: 512\ndataloader_num_workers: 2\nmodel_name_or_path: gpt2\n",
+        "run.sh": "accelerate launch sft.py --config sft.yaml --dataloader_num_workers 3\n",
+    }
+    job = only(files)
+    assert job.value("data.max_length") == 512
+    assert [s.value for s in job.settings["dataloader.workers"] if s.written] == [3, 2]
+    assert job.model.name == "gpt2"
+
+
 def test_a_condition_in_code_is_told() -> None:
     code = "import torch\nif fast:\n    torch.backends.cudnn.benchmark = True\n" + LOOP
     setting = only({"train.py": code}).get("cudnn.benchmark")
