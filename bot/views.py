@@ -88,7 +88,7 @@ def view(reported: ReportedFinding, links: Links, tree: RepoTree | None = None) 
         cost=finding.cost,
         source=wording.source(finding),
         leave_when=finding.leave_when,
-        advice=finding.fix.text if finding.fix else finding.advice,
+        advice=_sentence(finding.fix.text if finding.fix else finding.advice),
         where=place_link(finding.primary, links),
         place=f"{finding.primary.path}:{finding.primary.line}",
         jobs=finding.jobs,
@@ -102,6 +102,12 @@ def view(reported: ReportedFinding, links: Links, tree: RepoTree | None = None) 
         unverified=_needs_measuring(finding),
         refused=outcome.reason if isinstance(outcome, Refused) else "",
     )
+
+
+def _sentence(text: str) -> str:
+    """A phrase with a capital at its front and a full stop at its end."""
+    stop = "" if text.endswith((".", "!", "?")) or not text else "."
+    return f"{text[:1].upper()}{text[1:]}{stop}"
 
 
 def _needs_measuring(finding: Finding) -> bool:
