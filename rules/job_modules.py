@@ -20,6 +20,9 @@ MAX_MODULES = 60
 
 _TORCH = ("torch", "transformers", "trl", "accelerate", "lightning", "deepspeed", "diffusers")
 _TRAINING = ("backward", "train", "Train")
+_STEPS = ("backward(", ".step(", "Trainer(", ".fit(", "training_step", ".train(")
+_TOP_LEVEL = re.compile(r"^(?:for|while|with|if|try)\b|^[^\s#@].*\.(?:train|fit)\(", re.MULTILINE)
+"""A statement outside every function that could hold or start a training loop."""
 _ENGINES = ("vllm", "sglang")
 _OTHER_ACTION = re.compile(
     r"(^|[/_\-.])(eval\w*|infer\w*|predict\w*|test\w*|demo|serve\w*|server|export|convert\w*|generate"
@@ -150,13 +153,18 @@ def _module_path(
 
 
 def may_start(sources: Sources, path: str) -> bool:
-    """A cheap test before parsing: a program that could train, or serve."""
+    """A cheap test before parsing: a program that could train, or start an engine."""
     file = sources.file(path)
     if file is None:
         return False
     text = file.text
-    trains = any(word in text for word in _TRAINING) and any(word in text for word in _TORCH)
-    return trains or any(word in text for word in _ENGINES)
+    if any(word in text for word in _ENGINES):
+        return True
+    if not any(word in text for word in _TORCH):
+        return False
+    if "__main__" in text:
+        return any(word in text for word in _TRAINING)
+    return any(word in text for word in _STEPS) and _TOP_LEVEL.search(text) is not None
 
 
 def starts_training(program: Program) -> bool:

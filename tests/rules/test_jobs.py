@@ -605,7 +605,7 @@ def test_versions_are_asked_of_the_project() -> None:
 def test_broken_files_are_reported_and_do_not_stop_the_rest() -> None:
     files = {
         "train.py": "import torch\n" + LOOP,
-        "broken.py": "import torch\ndef train(:\n  loss.backward()\n",
+        "broken.py": "import torch\ndef train(:\n  loss.backward()\n# __main__\n",
         "broken.yaml": "finetuning_type: lora\n  template: [x\n",
         "run.sh": "python train.py --x 'never closed\n",
     }
