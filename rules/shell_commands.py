@@ -18,6 +18,16 @@ _REDIRECT = re.compile(r"(\d*)(<<<|<<-|<<|<>|>>|>\||&>>|&>|>&|<&|<|>)")
 _BLANKS = re.compile(r"(?:[ \t]|\r(?=\n))+")
 _CONTINUATION = re.compile(r"\\\r?\n")
 _SPOILED = re.compile(r"[ \t]*(?:(#[^\n\r]*)|\r?\n)")
+_ARGUMENT = re.compile(
+    r"""(?:[ \t]*(?:\#[^\n]*)?\r?\n){1,20}[ \t]*  # comments and empty lines, then one of:
+    (?: --?[A-Za-z0-9]  # an option
+    | [+~]{0,2}[\w-]+(?:\.[\w-]+)+=  # a setting such as optim.lr=1
+    | "?\$\{?\w+(?:\[@\])?\}?"?[ \t]*(?:\\?\r?\n|\Z)  # a variable alone
+    | "?\$\{\w+\[@\]\}  # an array
+    | [\w/-]+\.(?:py|ya?ml|json)\b )  # a script or a configuration""",
+    re.VERBOSE | re.ASCII,
+)
+"""What stands below a broken continuation and was meant for the command above it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +156,7 @@ class CommandReader:
 
     def _word(self, at: int, end: int, draft: _Draft) -> int:
         word = self.lexer.word(at, end)
-        if word.end <= at:
+        if word.end <= at or not word.parts:
             return at
         if draft.words and draft.words[0].bare in DECLARATIONS and _is_name(word.bare):
             draft.assignments.append(RawAssignment(at, word.end, word.bare or ""))
@@ -168,9 +178,10 @@ class CommandReader:
         return None
 
     def _continue(self, at: int, after: int, draft: _Draft) -> None:
-        """Note a continuation that leads into a comment or an empty line and so ends there."""
+        """Note a continuation that leads into a comment or an empty line and so ends there,
+        with arguments below."""
         spoiled = _SPOILED.match(self.text, after)
-        if spoiled is None or not draft.words:
+        if spoiled is None or not draft.words or not _ARGUMENT.match(self.text, after):
             return
         if spoiled[1]:
             draft.broken.append(spoiled.span(1))

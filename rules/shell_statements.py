@@ -285,14 +285,15 @@ class Statements:
                 at = line_end if line_end >= 0 else end
             else:
                 at = max(self._flat_command(at, end, flow), at + 1)
-        self._last = (self._last[0], max(self._last[1], end))
+        self._last = (self._last[0], max(self._last[1], at))
 
     def _flat_command(self, at: int, end: int, flow: Flow) -> int:
         self.session.count_statement()
         word = self.lexer.word(at, end)
         if word.bare in _RESERVED:
             return word.end
-        simple: SimpleCommand = self.reader.read(at, end)
+        simple: SimpleCommand = self.reader.read(at, len(self.text.text))
+        self._last = (simple.start, simple.end)
         if word.bare not in _SKIPPED:
             self.calls.run(simple, flow)
         return simple.end

@@ -296,7 +296,7 @@ class TestHeredocs:
         assert [words(c) for c in script.commands] == [["cat"], ["ls"]]
 
     def test_a_quoted_delimiter_expands_nothing(self) -> None:
-        text = "cat <<'EOF' > a.json\n{\"a\": \"$X\"}\nEOF\n"
+        text = 'cat <<\'EOF\' > a.json\n{"a": "$X"}\nEOF\n'
         (heredoc,) = read(text).heredocs
         assert heredoc.text == '{"a": "$X"}\n'
         span = heredoc.location.span
