@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pitstop.rules.finding import Location, Span
 from pitstop.rules.job import Word
 from pitstop.rules.tree import SourceFile, UnreadableError
+from pitstop.transforms.edit_lists import list_additions, list_removals
 from pitstop.transforms.members import line_end, line_start, newline
 from pitstop.transforms.patch import Edit, Outcome, Refused, Unchanged
 from pitstop.transforms.shell_claims import FlagChange, FlagRename, names
@@ -99,15 +100,20 @@ def remove_flag(target: Target, name: str, *, bare: bool = False) -> Outcome:
     found = [i for i, word in enumerate(target.words) if names(word.text, name)]
     if not found:
         return Unchanged("not set")
-    places: list[list[Edit]] = []
-    for index in found:
-        flag, given = _flag_and_value(target.words, index, name)
-        ways = _removals(target, flag, None if bare else given)
-        if isinstance(ways, Refused):
-            return ways
-        places.append(ways)
+    flags = [_flag_and_value(target.words, index, name) for index in found]
+    ways = [_removals(target, flag, None if bare else given) for flag, given in flags]
+    candidates = list(zip(*(way for way in ways if not isinstance(way, Refused)), strict=True))
+    refused = next((way for way in ways if isinstance(way, Refused)), None)
+    if len(found) == 1:
+        given = flags[0][1]
+        whole = target.words[found[0]]
+        last = whole if bare or given is None or "=" in whole.text else given
+        file = _file(target, whole.location)
+        candidates = [] if refused else candidates
+        candidates += list_removals(file, whole, last) if file else ()
+        refused = None if candidates else refused
     intent = FlagChange(name, None, "bare" if bare else "removed")
-    return _first_proved(target, zip(*places, strict=True), intent)
+    return refused or _first_proved(target, candidates, intent)
 
 
 def quoted(value: str, file: SourceFile, at: Span) -> str:
@@ -176,6 +182,7 @@ def _additions(
             at = Span(anchor.end.location.span.end, anchor.end.location.span.end)
             text = name if value is None else f"{name}{equals}{quoted(value, file, at)}"
             yield from _behind(file, anchor, text)
+    yield from _list_additions(target, name, value)
     before = _last_before_flags(target)
     file = _file(target, before) if before else None
     if file and before:
@@ -183,6 +190,14 @@ def _additions(
         at = Span(end, end)
         text = name if value is None else f"{name} {quoted(value, file, at)}"
         yield (Edit.replace(file, at, f" {text}"),)
+
+
+def _list_additions(target: Target, name: str, value: str | None) -> Iterator[tuple[Edit, ...]]:
+    """For a command that is written as a list of words."""
+    last = target.words[-1] if target.words else None
+    file = _file(target, last.location) if last else None
+    if last and file and last.exact and last.known:
+        yield from list_additions(file, last, (name,) if value is None else (name, value))
 
 
 def _last_before_flags(target: Target) -> Location | None:
