@@ -108,8 +108,15 @@ def _loops_over(module: PyModule, call: Call, names: tuple[str, ...]) -> Iterato
 
 
 def _inside_epochs(module: PyModule, loop: ast.AST) -> bool:
+    """Whether an epoch loop stands around a loop, or around a call of the function it is in."""
     epochs = {other.node for other in module.train_loops if other.kind == "epoch"}
-    return any(parent in epochs for parent in ancestors(module, loop))
+    function = module.enclosing_function(loop)
+    calls = [c.node for c in module.calls if function is not None and _calls(c, function.name)]
+    return any(parent in epochs for node in (loop, *calls) for parent in ancestors(module, node))
+
+
+def _calls(call: Call, name: str) -> bool:
+    return call.name.rpartition(".")[2] == name
 
 
 def _trains(module: PyModule, call: Call, names: tuple[str, ...], loops: list[ast.AST]) -> bool:

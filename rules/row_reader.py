@@ -149,7 +149,7 @@ class _Reader:
             resource=self._word("resource", RESOURCES),
             confidence=Confidence(self._word("confidence", list(Confidence), "high")),
             safety=self._safety(change) if change else Safety.NEVER,
-            sections=Sections(**{f.name: self._prose(f.name) for f in fields(Sections)}),
+            sections=Sections(**{f.name: self._section(f.name) for f in fields(Sections)}),
             cost=self._prose("cost"),
             sources=tuple(raw["sources"]),
             bad=tuple(self._bad(example) for example in examples["bad"]),
@@ -177,6 +177,15 @@ class _Reader:
         if not text:
             raise RowError(f"{self.where}: {key} is empty")
         return "\n\n".join(" ".join(block.split()) for block in text.split("\n\n"))
+
+    def _section(self, name: str) -> str:
+        """A section's text; what the cure needs and what forbids it is said with the fix."""
+        text = self._prose(name)
+        if name == "fix":
+            for key, words in (("requires", "Needs"), ("conflicts", "Not together with")):
+                said = ", ".join(str(raw["text"]) for raw in self.raw.get(key, []))
+                text += f" {words} {said}." if said else ""
+        return text
 
     def _message(self) -> str:
         text = self._prose("message")

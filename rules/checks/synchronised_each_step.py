@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Finding, Priority
 from pitstop.rules.rule import Bad, Check, Good
-from pitstop.rules.step_code import each_step, gpu_modules
+from pitstop.rules.step_code import ancestors, each_step, gpu_modules
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
@@ -18,6 +19,7 @@ _CALLS = (
     "torch.accelerator.synchronize",
     "torch.cuda.current_stream.synchronize",
 )
+_NEAR = 2  # statements between a synchronisation and the clock that it serves
 _CLOCKS = frozenset(
     {
         "time.time",
@@ -30,6 +32,7 @@ _CLOCKS = frozenset(
         "torch.cuda.Event",
         "torch.Event",
         ".elapsed_time",
+        ".record",
         "torch.cuda.CUDAGraph",
         "torch.cuda.graph",
     }
@@ -155,10 +158,28 @@ if __name__ == "__main__":
 
 
 def _timed(call: Call) -> bool:
-    """Whether the function around the call reads a clock or captures a graph."""
+    """Whether a statement next to the call reads a clock or captures a graph."""
     module = call.module
-    function = module.enclosing_function(call.node)
+    statement: ast.AST = call.node
+    for parent in ancestors(module, call.node):
+        if isinstance(statement, ast.stmt):
+            break
+        statement = parent
+    block = _block(module.parents.get(statement), statement)
+    at = block.index(statement) if statement in block else 0
+    near = block[max(0, at - _NEAR) : at + _NEAR + 1]
+    spans = [module.location(one).span for one in near]
     return any(
-        other.name in _CLOCKS and module.enclosing_function(other.node) is function
+        other.name in _CLOCKS
+        and any(span.start <= other.location.span.start < span.end for span in spans)
         for other in module.calls
     )
+
+
+def _block(parent: ast.AST | None, statement: ast.AST) -> list[ast.AST]:
+    """The statements among which one stands."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and statement in block:
+            return block
+    return []
