@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from pitstop.rules.pyindex import Index, place
+from pitstop.rules.pyindex import Index, in_block, place
 from pitstop.rules.pynames import Names
 
 _MAX_HOPS = 8
 _MAX_USES = 100
+_MAX_KEYS = 300  # a table, not keywords
 _READS = frozenset({"get", "items", "keys", "values", "copy"})
 _HARMLESS = frozenset(
     {
@@ -81,6 +82,8 @@ class _Reader:
 
     def literal(self, node: ast.Dict) -> KeywordDict:
         found = KeywordDict()
+        if len(node.keys) > _MAX_KEYS:
+            return KeywordDict(open=True)
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
                 self.spread(found, value)
@@ -262,6 +265,6 @@ class _Changes:
 def _same_block(parent: ast.AST, one: ast.AST, other: ast.AST) -> bool:
     for name in ("body", "orelse", "finalbody", "handlers"):
         block = getattr(parent, name, None)
-        if isinstance(block, list) and one in block:
-            return other in block
+        if isinstance(block, list) and in_block(one, block):
+            return in_block(other, block)
     return False

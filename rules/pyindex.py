@@ -137,12 +137,16 @@ def place(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
+def in_block(child: ast.AST, block: list[ast.stmt]) -> bool:
+    """Whether a child of the block's owner is one of its statements, told by the place: asking
+    the list costs its length each time."""
+    return bool(block) and place(block[0]) <= place(child) <= place(block[-1])
+
+
 def _outside(scope: ast.AST, child: ast.AST) -> bool:
     """True when a child of a scope's node is evaluated before the scope exists."""
-    if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return child not in scope.body
     if isinstance(scope, ast.Lambda):
         return child is scope.args
-    if isinstance(scope, ast.ClassDef):
-        return child not in scope.body
+    if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return not in_block(child, scope.body)
     return False

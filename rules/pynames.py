@@ -13,6 +13,7 @@ from typing import Literal
 from pitstop.rules.pyindex import COMPREHENSIONS, Function, Index
 
 _MAX_HOPS = 5
+_MAX_BINDINGS = 50  # beyond, a name is not worth following
 _REEXPORTS = (
     # where a class is defined -> where its documentation says to import it from
     (re.compile(r"^torch\.utils\.data\.dataloader\."), "torch.utils.data."),
@@ -140,6 +141,8 @@ class Names:
 
     def _scoped(self, node: ast.Name, hops: int) -> str | None:
         bindings = self.bindings(node.id, node)
+        if len(bindings) > _MAX_BINDINGS:
+            return None
         imported = [b for b in bindings if b.kind == "import"]
         others = [b for b in bindings if b.kind != "import" and not _is_fallback(b, self.index)]
         if imported and not others:
@@ -287,7 +290,8 @@ def _of_target(name: ast.Name, index: Index) -> Binding | None:
 
 
 def _unpacked(name: ast.Name, target: ast.Tuple | ast.List, statement: ast.Assign) -> Binding:
-    if any(isinstance(e, ast.Starred) for e in target.elts):
+    few = len(target.elts) <= _MAX_BINDINGS
+    if not few or any(isinstance(e, ast.Starred) for e in target.elts):
         return Binding("other", statement)
     place = target.elts.index(name)
     value = statement.value

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pitstop.rules.finding import Location
-from pitstop.rules.pyindex import Function, Index, place
+from pitstop.rules.pyindex import Function, Index, in_block, place
 from pitstop.rules.pynames import Names, decorators, last_part
 from pitstop.rules.pystatements import dotted
 
@@ -29,6 +29,7 @@ _COUNTERS = re.compile(r"^(?:i|it|n|idx)$|step|iter|epoch|batch_?(?:idx|i|id)|co
 _EVAL_FUNCTIONS = re.compile(
     r"eval|valid|test|infer|predict|generate|sample|rollout|demo", re.IGNORECASE
 )
+_MAX_TESTS = 50
 _NO_GRAD = frozenset({"no_grad", "inference_mode"})
 _OPTIMIZERS = re.compile(
     r"^(?:torch\.optim\.(?!lr_scheduler)|torch_optimizer\.|bitsandbytes\.optim\.|apex\.optimizers\."
@@ -60,6 +61,8 @@ class Scopes:
         self.index = index
         self.names = names
         self._skips: dict[ast.AST, ast.If | None] = {}
+        self._guards: dict[ast.expr, bool] = {}
+        self._evaluates: dict[ast.AST | None, bool] = {}
 
     # what trains
 
@@ -172,7 +175,7 @@ class Scopes:
         for parent in self.index.ancestors(node):
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                 return
-            if isinstance(parent, LoopNode) and child not in parent.orelse:
+            if isinstance(parent, LoopNode) and not in_block(child, parent.orelse):
                 yield parent
             child = parent
 
@@ -229,10 +232,17 @@ class Scopes:
         for base in self._bases(cls):
             if last_part(base) in ("Module", "LightningModule", "PreTrainedModel"):
                 return True
-            local = [c for c in self.index.all(ast.ClassDef) if c.name == base]
+            local = self._classes.get(base, ())
             if hops < 5 and any(self._is_module(c, hops + 1) for c in local if c is not cls):
                 return True
         return False
+
+    @functools.cached_property
+    def _classes(self) -> dict[str, list[ast.ClassDef]]:
+        found: dict[str, list[ast.ClassDef]] = {}
+        for cls in self.index.all(ast.ClassDef):
+            found.setdefault(cls.name, []).append(cls)
+        return found
 
     def _bases(self, cls: ast.ClassDef) -> Iterator[str]:
         for base in cls.bases:
@@ -246,7 +256,7 @@ class Scopes:
             if self._loops.get(parent) == "step" and _in_body(parent, child):
                 return parent
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                if parent in functions and child in parent.body:
+                if parent in functions and in_block(child, parent.body):
                     return parent
                 return None  # a nested function runs when it is called
             child = parent
@@ -284,6 +294,11 @@ class Scopes:
                     yield earlier
 
     def _is_guard(self, test: ast.expr) -> bool:
+        if test not in self._guards:
+            self._guards[test] = self._guards_something(test)
+        return self._guards[test]
+
+    def _guards_something(self, test: ast.expr) -> bool:
         for node in ast.walk(test):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
                 return True
@@ -298,6 +313,12 @@ class Scopes:
     def in_eval_scope(self, node: ast.AST) -> bool:
         """Whether a node belongs to evaluation: by its function's name, or without gradients and
         without a backward pass."""
+        statement = self.index.statement(node)
+        if statement not in self._evaluates:
+            self._evaluates[statement] = self._in_evaluation(statement or node)
+        return self._evaluates[statement]
+
+    def _in_evaluation(self, node: ast.AST) -> bool:
         for parent in self.index.ancestors(node):
             if isinstance(parent, (ast.With, ast.AsyncWith)) and self._without_gradients(parent):
                 return True
@@ -317,22 +338,33 @@ class Scopes:
         return False
 
     def _steps_in(self, node: ast.AST) -> bool:
-        return any(node in self.index.ancestors(call) for call in self.step_calls)
+        return node in self._around_steps
+
+    @functools.cached_property
+    def _around_steps(self) -> set[ast.AST]:
+        """Everything that a backward pass or an optimizer step stands in."""
+        found: set[ast.AST] = set()
+        for call in self.step_calls:
+            for parent in self.index.ancestors(call):
+                if parent in found:
+                    break
+                found.add(parent)
+        return found
 
 
 def _in_body(loop: ast.AST, child: ast.AST) -> bool:
     """True in the body; a `while` test runs each turn too, a `for` iterable and `else` do not."""
     if isinstance(loop, ast.While):
-        return child is loop.test or child in loop.body
-    return isinstance(loop, (ast.For, ast.AsyncFor)) and child in loop.body
+        return child is loop.test or in_block(child, loop.body)
+    return isinstance(loop, (ast.For, ast.AsyncFor)) and in_block(child, loop.body)
 
 
 def _tests(parent: ast.AST, child: ast.AST) -> list[ast.expr]:
     """What has to hold for a child of an `if`, a conditional or an `and` to be reached."""
     if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
         return [parent.test]
-    if isinstance(parent, ast.BoolOp) and child in parent.values:
-        return parent.values[: parent.values.index(child)]
+    if isinstance(parent, ast.BoolOp):
+        return [v for v in parent.values[:_MAX_TESTS] if place(v) < place(child)]
     return []
 
 
