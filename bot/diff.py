@@ -233,18 +233,20 @@ def confirmed(diff: Diff, shown: Mapping[str, tuple[Hunk, ...] | None], complete
     """The diff without the lines that GitHub itself does not show.
 
     `shown` are the hunks of GitHub's own comparison (None: it gives no patch for that file,
-    which says nothing); with `complete`, a file that is not in it has no lines. Git and GitHub
-    may cut hunks differently, and a line outside makes GitHub refuse the whole review.
+    which says nothing); with `complete`, a file that is not in it has not changed for GitHub.
+    Git and GitHub may cut hunks differently, and a line outside makes GitHub refuse the whole
+    review.
     """
-    return Diff({path: _confirmed_file(file, shown, complete) for path, file in diff.files.items()})
+    return Diff(
+        {
+            path: _confirmed_file(file, shown.get(path))
+            for path, file in diff.files.items()
+            if path in shown or not complete
+        }
+    )
 
 
-def _confirmed_file(
-    file: FileDiff, shown: Mapping[str, tuple[Hunk, ...] | None], complete: bool
-) -> FileDiff:
-    if file.path not in shown:
-        return replace(file, hunks=()) if complete else file
-    theirs = shown[file.path]
+def _confirmed_file(file: FileDiff, theirs: tuple[Hunk, ...] | None) -> FileDiff:
     if theirs is None:
         return file
     common = (_common(ours, other) for ours in file.hunks for other in theirs)

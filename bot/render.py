@@ -47,7 +47,8 @@ def _as_data(value: object) -> object:
         return value
     if isinstance(value, str):
         return markdown.prose(value)
-    raise TypeError(f"a template shows {type(value).__name__}, which has no fixed form")
+    # A missing name raises jinja2's own error as soon as it is shown.
+    raise TypeError(f"a template shows {value!s} ({type(value).__name__}), which has no fixed form")
 
 
 def render(template: str, **values: object) -> Markdown:
