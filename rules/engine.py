@@ -18,7 +18,6 @@ from pitstop.rules.finding import Finding, Location, Severity, Unread, UserError
 from pitstop.rules.knobs import closest
 from pitstop.rules.rule import Check, Rule, RuleInfo
 from pitstop.rules.suppress import Suppression, first_line, read_suppressions, sort_out
-from pitstop.rules.tree import SourceFile, UnreadableError
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
@@ -223,24 +222,15 @@ def _unused(comments: Iterable[Suppression], ran: Sequence[Rule]) -> Iterable[tu
 
 
 class _Texts:
-    """The audited files' texts, each read once: for anchors and comments."""
+    """What the audited files' texts say: anchors, and comments that explain or answer."""
 
     def __init__(self, facts: ProjectFacts) -> None:
         self.facts = facts
-        self._files: dict[str, SourceFile | None] = {}
-
-    def file(self, path: str) -> SourceFile | None:
-        if path not in self._files:
-            try:
-                self._files[path] = self.facts.tree.read(path)
-            except UnreadableError:
-                self._files[path] = None
-        return self._files[path]
 
     def placed(self, finding: Finding) -> Finding:
         """The finding with its anchor; information only where the author explains the choice."""
         at = finding.primary
-        file = self.file(at.path)
+        file = self.facts.sources.file(at.path)
         anchor = " ".join(file.line_text(at.line).split()) if file else ""
         note = finding.deciding.note if finding.deciding else self._comment(at)
         if note is None:
@@ -265,7 +255,7 @@ class _Texts:
 
     def start_of(self, finding: Finding) -> int:
         """The first line of the statement or command around a finding."""
-        file = self.file(finding.primary.path)
+        file = self.facts.sources.file(finding.primary.path)
         module = self.facts.modules.get(finding.primary.path)
         if file is None:
             return finding.primary.line
@@ -276,7 +266,7 @@ class _Texts:
         parts = {path for job in self.facts.jobs for path in job.files}
         found: list[Suppression] = []
         for path in sorted(parts | set(paths) | set(self.facts.modules)):
-            file = self.file(path)
+            file = self.facts.sources.file(path)
             module = self.facts.modules.get(path)
             if file is not None:
                 found += read_suppressions(file, module.comments if module else None)

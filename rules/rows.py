@@ -112,7 +112,8 @@ class Row:
         """Everything the row finds in the project's training jobs."""
 
         def line_of(at: Location) -> str:
-            return facts.tree.read(at.path).line_text(at.line).strip()
+            file = facts.sources.file(at.path)
+            return file.line_text(at.line).strip() if file is not None else ""
 
         for job in facts.jobs:
             yield from self.judge(job, facts.versions, line_of)

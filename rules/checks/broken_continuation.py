@@ -106,9 +106,9 @@ torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --ou
         for job in facts.jobs:
             for path in sorted(job.files):
                 script = facts.scripts.get(path)
-                if script is None:
+                file = facts.sources.file(path)
+                if script is None or file is None:
                     continue
-                file = facts.tree.read(path)
                 for at in script.broken_continuations:
                     if at.path == path and _flags_follow(file, at):
                         yield self.info.finding(
