@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import PurePosixPath
 
 from pitstop.rules.detection import config_framework
 from pitstop.rules.finding import Location, Scalar, Setting, Surface
@@ -13,11 +12,11 @@ from pitstop.rules.frameworks import Framework, accepted, frameworks, matches
 from pitstop.rules.frameworks.spelling import Spelling, Unwritable
 from pitstop.rules.pysource import Call
 from pitstop.rules.written_names import speakers
-from pitstop.transforms import edit_env, edit_python, edit_shell
+from pitstop.transforms import command_settings, config_settings, edit_python, edit_shell
 from pitstop.transforms.edit_python import Code
 from pitstop.transforms.patch import Outcome, Refused
-from pitstop.transforms.rewrite import Place, commands, flag_target, read, set_config_key
-from pitstop.transforms.spelled import env_text, flag_text, literal
+from pitstop.transforms.place import Place
+from pitstop.transforms.spelled import flag_text, literal
 
 _RELATED = ("batch", "training", "optimizer", "precision", "dataloader", "save", "log")
 
@@ -39,7 +38,7 @@ def _ways(place: Place) -> Iterator[Callable[[Place, Scalar], Outcome]]:
         return
     for framework in _frameworks(place):
         for path in place.job.configs:
-            if path in place.facts.configs and _kin(place, path, framework):
+            if _kin(place, path, framework):
                 yield partial(_into_config, path=path, framework=framework)
         if _takes_flags(place, framework):
             yield partial(_as_flag, framework=framework)
@@ -70,7 +69,8 @@ def _rows(place: Place, framework: Framework, surface: Surface, value: Scalar) -
 
 def _kin(place: Place, path: str, framework: Framework) -> bool:
     """Whether a config file is written in the words of the framework."""
-    kin = config_framework(place.facts.configs[path])
+    config = place.facts.configs.get(path)
+    kin = config_framework(config) if config else None
     if kin is not None:
         return kin.name in (framework.name, framework.extends, framework.part_of)
     here = {s.framework for s in place.job.written() if s.value_at and s.value_at.path == path}
@@ -78,17 +78,19 @@ def _kin(place: Place, path: str, framework: Framework) -> bool:
 
 
 def _into_config(place: Place, value: Scalar, *, path: str, framework: Framework) -> Outcome:
-    file = read(place.facts, path)
-    if isinstance(file, Refused):
-        return file
-    surface = Surface(place.facts.configs[path].kind)
-    for row in _rows(place, framework, surface, value):
+    found = config_settings.source(place, path)
+    if isinstance(found, Refused):
+        return found
+    for row in _rows(place, framework, found.surface, value):
         written = row.written(value)
         if row.calls or isinstance(written, Unwritable):
             continue
         beside = _neighbour(place, path)
         parts = tuple(beside.name.split(".")) if beside else None
-        return set_config_key(file, surface, tuple(row.name.split(".")), written, parts)
+        key = tuple(row.name.split("."))
+        return found.finished(
+            config_settings.set_key(found.file, found.surface, key, written, parts)
+        )
     return Refused(f"{path} does not take {place.setting.knob}")
 
 
@@ -130,7 +132,7 @@ def _takes_flags(place: Place, framework: Framework) -> bool:
 def _as_flag(place: Place, value: Scalar, *, framework: Framework) -> Outcome:
     for row in _rows(place, framework, Surface.FLAG, value):
         text = flag_text(row, value)
-        target = flag_target(place.job, place.facts, row.name)
+        target = command_settings.target_of(place, row.name)
         if isinstance(target, Refused) or isinstance(text, Unwritable):
             continue
         bare = row.flag_style == "store_true" and isinstance(value, bool)
@@ -190,7 +192,7 @@ def _into_config_call(place: Place, value: Scalar, *, framework: Framework) -> O
 
 
 def _into_call(place: Place, value: Scalar, call: Call) -> Outcome:
-    file = read(place.facts, call.location.path)
+    file = place.file(call.location.path)
     if isinstance(file, Refused):
         return file
     reason = f"{call.name} does not take {place.setting.knob}"
@@ -234,17 +236,7 @@ def _imports_torch(call: Call, code: Code) -> bool:
 
 
 def _as_variable(place: Place, value: Scalar) -> Outcome:
-    found = commands(place.job, place.facts)
-    launch = place.job.launch
-    if isinstance(found, Refused) or launch is None:
-        return found if isinstance(found, Refused) else Refused("nothing is launched")
-    if PurePosixPath(launch.location.path).suffix in (".yml", ".yaml"):
-        return Refused("variables of job files are not added")
     for framework in _frameworks(place):
         for row in _rows(place, framework, Surface.ENV, value):
-            text = env_text(row, value)
-            if not isinstance(text, Unwritable):
-                return edit_env.set_env(
-                    found, launch.location, launch.env.get(row.name), row.name, text
-                )
+            return command_settings.set_variable(place, row, value, row.name)
     return Refused(f"no variable sets {place.setting.knob}")

@@ -27,7 +27,8 @@ from pitstop.transforms.patch import (
     Unchanged,
     edits_between,
 )
-from pitstop.transforms.rewrite import Place, erase, rewrite
+from pitstop.transforms.place import Place
+from pitstop.transforms.rewrite import erase, rewrite
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from pitstop.rules.finding import Location
 from pitstop.rules.job import Word
-from pitstop.rules.shell import Command, Script, read_script
+from pitstop.rules.shell import Command, Heredoc, Script, read_script
 from pitstop.rules.tree import RepoTree, SourceFile, UnreadableError
 from pitstop.transforms.edited_tree import EditedTree
 from pitstop.transforms.patch import Changed, Edit, Outcome, Patch, Refused
@@ -80,6 +80,24 @@ def proved(
     return _rest(before, after, env) or Changed(Patch(edits))
 
 
+def proved_file(
+    commands: Commands, edits: tuple[Edit, ...], heredoc: Heredoc, text: str
+) -> Outcome:
+    """The patch, when the file that a script writes becomes `text` and nothing else differs."""
+    try:
+        before, after = commands.read(), commands.read(edits)
+    except UnreadableError as error:
+        return Refused(f"not readable: {error}")
+    old, new = ([c for script in side for c in script.commands] for side in (before, after))
+    if len(old) != len(new) or len(before) != len(after):
+        return Refused("the change would add or lose a command")
+    for command, changed in zip(old, new, strict=True):
+        reason, _ = _compare(command, changed, None, None)
+        if reason:
+            return Refused(reason)
+    return _rest(before, after, None, (heredoc, text)) or Changed(Patch(edits))
+
+
 def _compare(
     old: Command, new: Command, words: Explains | None, env: tuple[str, str | None] | None
 ) -> tuple[str | None, bool]:
@@ -105,11 +123,15 @@ def _compare(
 
 
 def _rest(
-    before: tuple[Script, ...], after: tuple[Script, ...], env: tuple[str, str | None] | None
+    before: tuple[Script, ...],
+    after: tuple[Script, ...],
+    env: tuple[str, str | None] | None,
+    rewritten: tuple[Heredoc, str] | None = None,
 ) -> Refused | None:
     """Files written, scheduler lines, what is unread or broken: all as before."""
     for old, new in zip(before, after, strict=True):
-        if [h.text for h in old.heredocs] != [h.text for h in new.heredocs]:
+        wanted = [_wanted(heredoc, rewritten) for heredoc in old.heredocs]
+        if wanted != [heredoc.text for heredoc in new.heredocs]:
             return Refused("the change would also change a file that the script writes")
         if environment(old.headers) != environment(new.headers):
             return Refused("the change would also change a scheduler line")
@@ -124,6 +146,13 @@ def _rest(
         if had != has:
             return Refused("the change would also change an exported variable")
     return None
+
+
+def _wanted(heredoc: Heredoc, rewritten: tuple[Heredoc, str] | None) -> str:
+    """The text that a written file must have afterwards."""
+    if rewritten is not None and heredoc.location == rewritten[0].location:
+        return rewritten[1]
+    return heredoc.text
 
 
 def texts(words: Iterable[Word]) -> Words:

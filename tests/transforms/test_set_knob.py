@@ -27,6 +27,10 @@ LF = (
     "### dataset\ndataset: identity\ntemplate: qwen\ncutoff_len: 2048\n\n"
     "### train\nper_device_train_batch_size: 1\n{}learning_rate: 1.0e-4\n\n### eval\neval_steps: 500\n"
 )
+HEREDOC = (
+    'cat > ds.json <<\'EOF\'\n{{\n  "zero_optimization": {{"stage": {}{}}}\n}}\nEOF\n'
+    "torchrun train.py --output_dir out --deepspeed ds.json\n"
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,11 @@ CHANGED = {
     "json key that is missing": Case(
         hf(" --deepspeed ds.json", **{"ds.json": '{\n  "zero_optimization": {\n    "stage": 2\n  }\n}\n'}), "sharding.overlap_comm", True,
         {"ds.json": '{\n  "zero_optimization": {\n    "stage": 2,\n    "overlap_comm": true\n  }\n}\n'}),
+    "json key that a script writes": Case(
+        hf("") | {"run.sh": HEREDOC.format(3, "")}, "sharding.stage", 2, {"run.sh": HEREDOC.format(2, "")}),
+    "missing json key that a script writes": Case(
+        hf("") | {"run.sh": HEREDOC.format(2, "")}, "sharding.overlap_comm", True,
+        {"run.sh": HEREDOC.format(2, ', "overlap_comm": true')}),
     "variable": Case(
         hf("") | {"run.sh": "export NCCL_DEBUG=INFO\ntorchrun train.py --output_dir out\n"}, "debug.nccl", "WARN",
         {"run.sh": "export NCCL_DEBUG=WARN\ntorchrun train.py --output_dir out\n"}),
