@@ -13,11 +13,11 @@ import argparse
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from demo.api import ENTERPRISE_GRAPHQL, GRAPHQL, PREFIX, Api
 from demo.faults import Fault
@@ -46,6 +46,9 @@ class Forge:
     """A running forge. `url` is the address of its pages, `api` and `graphql` those of its API,
     `token` that of a workflow with write permissions. Set `enterprise` to have the API below
     /api/v3, as an Enterprise Server has it, and `host` to be reached by containers."""
+
+    # Called with every forge that stops, while its log is still there.
+    watchers: ClassVar[list[Callable[[Forge], None]]] = []
 
     def __init__(
         self,
@@ -87,6 +90,8 @@ class Forge:
         self._server.shutdown()
         self._server.server_close()
         self._courier.stop()
+        for watcher in self.watchers:
+            watcher(self)
         if self._temporary:
             shutil.rmtree(self.root, ignore_errors=True)
 

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,13 @@ REPOSITORY = "acme/llm-train"
 TIME_LIMIT = 50
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """The demo. Returns 0 when the review appeared."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave the forge running afterwards")
     parser.add_argument("--port", type=int, default=0, help="port of the forge (default: any)")
     parser.add_argument("--folder", type=Path, default=ROOT / ".demo", help="where files go")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     terminal = Terminal(sys.stdout)
     shutil.rmtree(options.folder, ignore_errors=True)
     options.folder.mkdir(parents=True)

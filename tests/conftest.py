@@ -29,14 +29,15 @@ What it offers (see demo/forge.py and demo/handles.py for all of it):
 - limits: `forge.rates.enforce()` turns GitHub's secondary rate limits on; `forge.pass_time(60)`
 - resolving a thread needs `contents: write` as well, as on GitHub
 
-`enterprise_forge` is the same with the API below /api/v3. A request that is meant to be refused by
+`enterprise_forge` is the same with the API below /api/v3. A test may also start a `Forge()` of its
+own: its traffic is checked when the test run ends. A request that is meant to be refused by
 the description carries the header `x-deliberate`; its answer is still checked.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -44,34 +45,44 @@ from demo.forge import Forge
 from tests.demo.openapi_check import problems
 
 
-def served(forge: Forge) -> Iterator[Forge]:
-    with forge:
+class Traffic:
+    """What was wrong with the traffic of every forge that stopped, until somebody asks."""
+
+    def __init__(self) -> None:
+        self.wrong: dict[str, list[str]] = {}
+
+    def watch(self, forge: Forge) -> None:
+        # A port may be given twice in a run.
+        self.wrong.setdefault(forge.url, []).extend(problems(forge.log))
+
+    def check(self, *urls: str) -> None:
+        found = [text for url in urls for text in self.wrong.pop(url)]
+        assert not found, "\n".join(["traffic that GitHub does not describe:", *found])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def traffic() -> Iterator[Traffic]:
+    """Watches every forge of the test run, those included that tests start by themselves."""
+    watched = Traffic()
+    Forge.watchers.append(watched.watch)
+    yield watched
+    Forge.watchers.remove(watched.watch)
+    watched.check(*watched.wrong)
+
+
+def served(traffic: Traffic, folder: Any, *, enterprise: bool = False) -> Iterator[Forge]:
+    with Forge(folder, enterprise=enterprise) as forge:
         yield forge
-        found = problems(forge.log)
-    assert not found, "\n".join(["traffic that GitHub does not describe:", *found])
+    traffic.check(forge.url)
 
 
 @pytest.fixture
-def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+def forge(traffic: Traffic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
     """A running forge whose traffic is checked at the end."""
-    yield from served(Forge(tmp_path_factory.mktemp("forge")))
+    yield from served(traffic, tmp_path_factory.mktemp("forge"))
 
 
 @pytest.fixture
-def enterprise_forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+def enterprise_forge(traffic: Traffic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
     """The same as an Enterprise Server: API below /api/v3, GraphQL at /api/graphql."""
-    yield from served(Forge(tmp_path_factory.mktemp("forge"), enterprise=True))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """In CI a skipped test is a failed one, unless it needs a GPU: there, everything else that
-    tests need is installed and started."""
-    report = yield
-    may_skip = "gpu" in item.keywords or hasattr(report, "wasxfail")
-    if report.skipped and os.environ.get("CI") and not may_skip:
-        report.outcome = "failed"
-        report.longrepr = f"skipped in CI: {report.longrepr}"
-    return report
+    yield from served(traffic, tmp_path_factory.mktemp("forge"), enterprise=True)

@@ -8,25 +8,25 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import pytest
+
 from demo.gitrepo import BareRepo
 from demo.hunks import read_diff
-from demo.run_demo import PROJECT
+from demo.run_demo import PROJECT, main
 from demo.slower import project_files, slower_files
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_demo_shows_a_review(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "demo" / "run_demo.py"), "--folder", str(tmp_path / "d")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "\x1b" not in done.stdout
-    assert "Summary by github-actions[bot]" in done.stdout
-    assert "Suggested change:" in done.stdout
-    places = re.findall(r"^── (\S+):\d+ ─", done.stdout, re.MULTILINE)
-    kinds = {Path(place).suffix for place in places}
-    assert kinds == {".sh", ".yaml", ".json", ".py"}
-    for address in re.findall(r"file://\S+", done.stdout):
+def test_the_demo_shows_a_review(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--folder", str(tmp_path / "demo")]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "Summary by github-actions[bot]" in shown
+    assert "Suggested change:" in shown
+    places = re.findall(r"^── (\S+):[\d-]+ ─", shown, re.MULTILINE)
+    assert {Path(place).suffix for place in places} == {".sh", ".yaml", ".json", ".py"}
+    for address in re.findall(r"file://\S+", shown):
         assert Path(unquote(urlsplit(address).path)).exists(), address
 
 
