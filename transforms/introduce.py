@@ -8,7 +8,7 @@ from functools import partial
 
 from pitstop.rules.detection import config_framework
 from pitstop.rules.finding import Location, Scalar, Setting, Surface
-from pitstop.rules.frameworks import Framework, accepted, frameworks, matches
+from pitstop.rules.frameworks import Framework, frameworks, matches
 from pitstop.rules.frameworks.spelling import Spelling, Unwritable
 from pitstop.rules.pysource import Call
 from pitstop.rules.written_names import speakers
@@ -16,7 +16,7 @@ from pitstop.transforms import command_settings, config_settings, edit_python, e
 from pitstop.transforms.edit_python import Code
 from pitstop.transforms.patch import Outcome, Refused
 from pitstop.transforms.place import Place
-from pitstop.transforms.spelled import flag_text, literal
+from pitstop.transforms.spelled import flag_text, literal, writers
 
 _RELATED = ("batch", "training", "optimizer", "precision", "dataloader", "save", "log")
 
@@ -53,15 +53,9 @@ def _frameworks(place: Place) -> tuple[Framework, ...]:
 
 
 def _rows(place: Place, framework: Framework, surface: Surface, value: Scalar) -> list[Spelling]:
-    """The rows that can say the value in the job's versions, those that warn last."""
-    rows = [
-        row
-        for row in framework.writers(place.setting.knob, surface)
-        if accepted(row, place.facts.versions) is True
-        and not isinstance(row.written(value), Unwritable)
-    ]
-    best = framework.spelling(place.setting.knob, surface, place.facts.versions)
-    return sorted(rows, key=lambda row: (row is not best, row.deprecated is not None))
+    """The rows that can say the value, the best first."""
+    rows = writers(framework, place.setting.knob, surface, place.facts.versions)
+    return [row for row in rows if not isinstance(row.written(value), Unwritable)]
 
 
 # --- configuration files ---------------------------------------------------------------------

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pitstop.rules.finding import Scalar, Surface
-from pitstop.rules.frameworks import Framework, accepted, frameworks
+from pitstop.rules.frameworks import Framework, frameworks
 from pitstop.rules.frameworks.spelling import Spelling, Unwritable
 from pitstop.rules.written_names import speakers
 from pitstop.transforms import code_settings, command_settings, config_settings
 from pitstop.transforms.patch import Outcome, Refused
 from pitstop.transforms.place import Place
-from pitstop.transforms.spelled import negated, row_of
+from pitstop.transforms.spelled import negated, row_of, writers
 
 
 def rewrite(place: Place, value: Scalar) -> Outcome:
@@ -71,9 +71,9 @@ def _writers(place: Place) -> Iterator[Spelling]:
     own = frameworks()[place.setting.framework]
     dialects: list[Framework] = [f for f in speakers(place.job) if f.extends == own.name]
     for framework in (*dialects, own):
-        for row in framework.writers(place.setting.knob, place.setting.surface):
-            if accepted(row, place.facts.versions) is True and not row.deprecated:
-                yield row
+        yield from writers(
+            framework, place.setting.knob, place.setting.surface, place.facts.versions
+        )
 
 
 def _respell(place: Place, old: Spelling, new: Spelling, value: Scalar) -> Outcome:

@@ -4,8 +4,9 @@ the surface and in the style of what stood there before."""
 from __future__ import annotations
 
 from pitstop.rules.finding import Scalar, Setting, Surface
-from pitstop.rules.frameworks import frameworks
+from pitstop.rules.frameworks import Framework, accepted, frameworks
 from pitstop.rules.frameworks.spelling import ANY, Spelling, Unwritable, plain_name, surface_text
+from pitstop.rules.versions import Versions
 from pitstop.transforms.edit_python import Code, Literal
 
 
@@ -23,6 +24,18 @@ def row_of(setting: Setting) -> Spelling | None:
         rows = (*rows, *framework.writers(setting.knob, Surface.KEYWORD))
     own = [row for row in rows if row.knob == setting.knob]
     return next((row for row in own if not row.extra), own[0] if own else None)
+
+
+def writers(
+    framework: Framework, knob: str, surface: Surface, versions: Versions
+) -> list[Spelling]:
+    """The rows that write a knob, the best first: names that every version allowed by the pins
+    takes, before names of the newest release, which an open pin installs; those that warn last."""
+    best = framework.spelling(knob, surface, versions)
+    answers = [(row, accepted(row, versions)) for row in framework.writers(knob, surface)]
+    usable = [(row, yes) for row, yes in answers if yes or (yes is None and row.until is None)]
+    usable.sort(key=lambda pair: (pair[0] is not best, not pair[1], bool(pair[0].deprecated)))
+    return [row for row, _ in usable]
 
 
 def negated(setting: Setting, row: Spelling) -> bool:

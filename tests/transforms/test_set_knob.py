@@ -229,6 +229,21 @@ def test_knob_is_unset(files: Mapping[str, str], knob: str, changed: Mapping[str
     assert isinstance(unset_knob(again.jobs[0], knob, again), Unchanged)
 
 
+@pytest.mark.parametrize(
+    ("pin", "flag"),
+    [
+        ("transformers==4.40.0", "--evaluation_strategy"),
+        ("transformers==4.57.6", "--eval_strategy"),
+        ("transformers", "--eval_strategy"),
+        ("transformers>=4.30", "--eval_strategy"),
+    ],
+)
+def test_name_follows_the_version(pin: str, flag: str) -> None:
+    files = hf("", **{"requirements.txt": f"{pin}\n"})
+    texts = applied(files, change(files, "eval.strategy", "steps")[1])
+    assert texts == {"run.sh": f"torchrun train.py --output_dir out {flag} steps\n"}
+
+
 def test_one_loader_of_two_is_changed() -> None:
     text = "a = DataLoader(ds)\nloader = DataLoader(ds)\n"
     files = code(text)
