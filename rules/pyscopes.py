@@ -289,7 +289,7 @@ class Scopes:
     def _skipping(self, parent: ast.AST) -> Iterator[ast.If]:
         for earlier in getattr(parent, "body", None) or ():
             if isinstance(earlier, ast.If) and not earlier.orelse:
-                leaves = isinstance(earlier.body[-1], (ast.Continue, ast.Return, ast.Break))
+                leaves = isinstance(earlier.body[-1], (ast.Continue, ast.Return))
                 if leaves and self._is_guard(earlier.test):
                     yield earlier
 
