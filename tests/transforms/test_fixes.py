@@ -31,7 +31,7 @@ def facts() -> ProjectFacts:
 
 @pytest.fixture(scope="module")
 def finding(facts: ProjectFacts) -> Finding:
-    (found,) = audit(facts, select=["nccl-debug", "GEN-E05d"]).findings
+    (found,) = audit(facts, select=["nccl-debug-log"]).findings
     return found
 
 
