@@ -53,6 +53,14 @@ REPOSITORY_LINKS = {
     "teams_url": "/teams",
     "trees_url": "/git/trees{/sha}",
 }
+NOT_COUNTED = (
+    "size",
+    "forks",
+    "forks_count",
+    "stargazers_count",
+    "watchers",
+    "watchers_count",
+)
 USER_LINKS = {
     "followers_url": "/followers",
     "following_url": "/following{/other_user}",
@@ -161,12 +169,7 @@ def repository_json(links: Links, repo: Repository, *, role: str = "read") -> Js
         "language": None,
         "license": None,
         "topics": [],
-        "size": 0,
-        "forks": 0,
-        "forks_count": 0,
-        "stargazers_count": 0,
-        "watchers": 0,
-        "watchers_count": 0,
+        **dict.fromkeys(NOT_COUNTED, 0),
         "open_issues": open_issues,
         "open_issues_count": open_issues,
         "default_branch": repo.default_branch,

@@ -10,27 +10,16 @@ from demo.state import Issue, Pull, Repository, Review, ReviewComment, Thread, U
 
 def pull_simple_json(links: Links, repo: Repository, issue: Issue, pull: Pull) -> Json:
     """A `pull-request-simple`, as lists and webhooks hold it."""
-    url = f"{links.repo(repo)}/pulls/{issue.number}"
-    issue_url = f"{links.repo(repo)}/issues/{issue.number}"
-    page = f"{links.page(repo)}/pull/{issue.number}"
-    addresses = {
-        "self": url,
-        "html": page,
-        "issue": issue_url,
-        "comments": issue_url + "/comments",
-        "review_comments": url + "/comments",
-        "review_comment": f"{links.repo(repo)}/pulls/comments{{/number}}",
-        "commits": url + "/commits",
-        "statuses": f"{links.repo(repo)}/statuses/{pull.head_sha}",
-    }
+    addresses = _addresses(links, repo, issue, pull)
+    page = addresses["html"]
     return {
-        "url": url,
+        "url": addresses["self"],
         "id": issue.id,
         "node_id": node_id("PR", issue.id),
         "html_url": page,
         "diff_url": page + ".diff",
         "patch_url": page + ".patch",
-        "issue_url": issue_url,
+        "issue_url": addresses["issue"],
         "commits_url": addresses["commits"],
         "review_comments_url": addresses["review_comments"],
         "review_comment_url": addresses["review_comment"],
@@ -60,6 +49,21 @@ def pull_simple_json(links: Links, repo: Repository, issue: Issue, pull: Pull) -
         "author_association": association(repo, issue.user),
         "auto_merge": None,
         "draft": pull.draft,
+    }
+
+
+def _addresses(links: Links, repo: Repository, issue: Issue, pull: Pull) -> dict[str, str]:
+    url = f"{links.repo(repo)}/pulls/{issue.number}"
+    issue_url = f"{links.repo(repo)}/issues/{issue.number}"
+    return {
+        "self": url,
+        "html": f"{links.page(repo)}/pull/{issue.number}",
+        "issue": issue_url,
+        "comments": issue_url + "/comments",
+        "review_comments": url + "/comments",
+        "review_comment": f"{links.repo(repo)}/pulls/comments{{/number}}",
+        "commits": url + "/commits",
+        "statuses": f"{links.repo(repo)}/statuses/{pull.head_sha}",
     }
 
 

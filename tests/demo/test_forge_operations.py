@@ -20,7 +20,7 @@ LINES = "".join(f"line {number}\n" for number in range(1, 41))
 APP = {"Authorization": "Bearer a.b.c"}
 
 
-class Session:
+class Client:
     """Asks, expects success, and gives the JSON."""
 
     def __init__(self, ask: Any) -> None:
@@ -49,7 +49,7 @@ def fresh(forge: Forge) -> ForgePull:
     )
 
 
-def accounts(forge: Forge, say: Session, pull: ForgePull) -> None:
+def accounts(forge: Forge, say: Client, pull: ForgePull) -> None:
     say("GET", "/")
     assert say("GET", "/rate_limit")["rate"]["limit"] == 5000
     assert say("GET", "/user", token=forge.person("alice"))["login"] == "alice"
@@ -63,7 +63,7 @@ def accounts(forge: Forge, say: Session, pull: ForgePull) -> None:
     assert ask("GET", "/app").status == 401
 
 
-def repository(forge: Forge, say: Session, pull: ForgePull) -> None:
+def repository(forge: Forge, say: Client, pull: ForgePull) -> None:
     fork = forge.fork(pull.repo, "eve")
     assert say("GET", f"/repos/{fork.name}")["parent"]["full_name"] == "octocat/train"
     permission = say("GET", f"{REPO}/collaborators/alice/permission")
@@ -81,7 +81,7 @@ def repository(forge: Forge, say: Session, pull: ForgePull) -> None:
     assert pull.repo.record.dispatches[0]["event_type"] == "go"
 
 
-def contents(forge: Forge, say: Session, pull: ForgePull) -> None:
+def contents(forge: Forge, say: Client, pull: ForgePull) -> None:
     file = say("GET", f"{REPO}/contents/b%20c/%C3%BC.txt")
     assert base64.b64decode(file["content"]) == b"deep\n"
     assert say("GET", f"{REPO}/contents/link")["type"] == "symlink"
@@ -91,7 +91,7 @@ def contents(forge: Forge, say: Session, pull: ForgePull) -> None:
     say("GET", f"{REPO}/contents/none", status=404)
 
 
-def git_data(forge: Forge, say: Session, pull: ForgePull) -> None:
+def git_data(forge: Forge, say: Client, pull: ForgePull) -> None:
     blob = say("POST", f"{REPO}/git/blobs", {"content": "eA==", "encoding": "base64"})["sha"]
     assert say("GET", f"{REPO}/git/blobs/{blob}")["size"] == 1
     base = say("GET", f"{REPO}/git/commits/{pull.head}")
@@ -113,7 +113,7 @@ def git_data(forge: Forge, say: Session, pull: ForgePull) -> None:
     say("GET", f"{REPO}/git/ref/heads/x/y", status=404)
 
 
-def conversation(forge: Forge, say: Session, pull: ForgePull) -> None:
+def conversation(forge: Forge, say: Client, pull: ForgePull) -> None:
     issue = f"{REPO}/issues/1"
     assert say("GET", issue)["pull_request"]["url"].endswith("/pulls/1")
     said = say("POST", f"{issue}/comments", {"body": "hello"})
@@ -139,7 +139,7 @@ def conversation(forge: Forge, say: Session, pull: ForgePull) -> None:
     assert say("PATCH", issue, {"title": "T", "labels": []})["title"] == "T"
 
 
-def reviews(forge: Forge, say: Session, pull: ForgePull) -> None:
+def reviews(forge: Forge, say: Client, pull: ForgePull) -> None:
     here = f"{REPO}/pulls/1"
     comment = {"path": "a.txt", "line": 20, "body": "b"}
     begun = say("POST", f"{here}/reviews", {"comments": [comment], "body": "B"})["id"]
@@ -168,7 +168,7 @@ def reviews(forge: Forge, say: Session, pull: ForgePull) -> None:
     say("DELETE", one)
 
 
-def pulls(forge: Forge, say: Session, pull: ForgePull) -> None:
+def pulls(forge: Forge, say: Client, pull: ForgePull) -> None:
     here = f"{REPO}/pulls/1"
     say("GET", here)
     assert [p["number"] for p in say("GET", f"{REPO}/pulls?head=octocat:change")] == [1]
@@ -192,7 +192,7 @@ def pulls(forge: Forge, say: Session, pull: ForgePull) -> None:
     assert say("GET", here)["merged_by"]["login"] == "github-actions[bot]"
 
 
-def checks(forge: Forge, say: Session, pull: ForgePull) -> None:
+def checks(forge: Forge, say: Client, pull: ForgePull) -> None:
     mark = {
         "path": "a.txt",
         "start_line": 20,
@@ -238,7 +238,7 @@ def test_every_operation_answers_as_described() -> None:
     called = set()
     for area in AREAS:
         with Forge() as forge:
-            area(forge, Session(asker(forge)), fresh(forge))
+            area(forge, Client(asker(forge)), fresh(forge))
             assert problems(forge.log) == []
             called |= {exchange.operation for exchange in forge.log}
     assert {route.operation for route in routes()} <= called
