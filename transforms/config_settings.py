@@ -9,7 +9,7 @@ from pitstop.rules.finding import Location, Scalar, Span, Surface
 from pitstop.rules.frameworks.spelling import Spelling, Unwritable
 from pitstop.rules.shell import Heredoc
 from pitstop.rules.tree import SourceFile, UnreadableError
-from pitstop.transforms import edit_json, edit_yaml
+from pitstop.transforms import edit_json, edit_toml, edit_yaml
 from pitstop.transforms.command_settings import commands
 from pitstop.transforms.config_proof import Path
 from pitstop.transforms.patch import (
@@ -201,7 +201,7 @@ def set_key(
         return edit_yaml.set_key(file, path, value, beside=beside)
     if surface is Surface.JSON:
         return edit_json.set_key(file, path, value, beside=beside)
-    return Refused(f"{surface} files are not edited")
+    return edit_toml.set_key(file, path, value, beside=beside)
 
 
 def _remove_key(file: SourceFile, surface: Surface, path: Path) -> Outcome:
@@ -209,7 +209,7 @@ def _remove_key(file: SourceFile, surface: Surface, path: Path) -> Outcome:
         return edit_yaml.remove_key(file, path)
     if surface is Surface.JSON:
         return edit_json.remove_key(file, path)
-    return Refused(f"{surface} files are not edited")
+    return edit_toml.remove_key(file, path)
 
 
 def _rename_key(
@@ -219,4 +219,4 @@ def _rename_key(
         return edit_yaml.rename_key(file, path, str(name), value)
     if surface is Surface.JSON:
         return edit_json.rename_key(file, path, str(name), value)
-    return Refused(f"{surface} files are not edited")
+    return edit_toml.rename_key(file, path, str(name), value)
