@@ -32,6 +32,7 @@ from demo.terminal import Terminal  # noqa: E402
 PROJECT = ROOT / "examples" / "train-project"
 REPOSITORY = "acme/llm-train"
 TIME_LIMIT = 50
+PAGES = {"pull-request.html": "", "files.html": "/files", "checks.html": "/checks"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,8 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / ".demo", help="where files go")
     options = parser.parse_args(arguments)
     terminal = Terminal(sys.stdout)
-    shutil.rmtree(options.folder, ignore_errors=True)
-    options.folder.mkdir(parents=True)
+    clear(options.folder)
     with Forge(options.folder / "git", port=options.port) as forge:
         pull = open_pull(forge, terminal)
         started = time.monotonic()
@@ -58,6 +58,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.keep:
             wait(terminal)
     return 0 if appeared and code == 0 else 1
+
+
+def clear(folder: Path) -> None:
+    """Remove what an earlier demo left in the folder, and nothing else."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("git", "workspace", "temp"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in ("action.log", "event.json", "output.txt", "summary.md", *PAGES):
+        (folder / name).unlink(missing_ok=True)
 
 
 def open_pull(forge: Forge, terminal: Terminal) -> ForgePull:
@@ -146,8 +155,7 @@ def where_to_look(
     forge: Forge, pull: ForgePull, folder: Path, terminal: Terminal, *, keep: bool
 ) -> None:
     """Name the places where the review can be seen, and store its pages for afterwards."""
-    pages = {"pull-request.html": "", "files.html": "/files", "checks.html": "/checks"}
-    for name, view in pages.items():
+    for name, view in PAGES.items():
         (folder / name).write_text(local_links(fetch(pull.url + view), pull), encoding="utf-8")
     terminal.heading("Where to look")
     if keep:
@@ -176,7 +184,7 @@ def fetch(url: str) -> str:
 def local_links(page: str, pull: ForgePull) -> str:
     """The page with its tabs leading to the stored files."""
     home = re.escape(f"/{pull.repo.name}/pull/{pull.number}")
-    names = {"": "pull-request.html", "/files": "files.html", "/checks": "checks.html"}
+    names = {view: name for name, view in PAGES.items()}
 
     def stored(match: re.Match[str]) -> str:
         return f'href="{names[match[1] or ""]}{match[2] or ""}"'
