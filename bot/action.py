@@ -33,6 +33,7 @@ from pitstop.bot.pulls import PullRequest
 from pitstop.bot.report import Report
 from pitstop.bot.review import Policy
 from pitstop.bot.settings import Settings, read_settings
+from pitstop.bot.summary import verdict
 from pitstop.bot.transport import ApiError, Clock, OutOfTimeError, Transport
 from pitstop.bot.views import Links
 from pitstop.bot.written import Written, write_files
@@ -247,7 +248,7 @@ class _Run:
 
     def _tell(self, audited: Audited, delivery: Delivery, written: Written) -> None:
         review = delivery.review
-        _say(f"#{audited.number} at {audited.sha[:7]}: {len(review.findings)} findings.")
+        _say(f"#{audited.number} at {audited.sha[:7]}: {verdict(audited.report, review)}.")
         _say("The review is posted." if delivery.posted else "The review is not posted.")
         for remark in (*delivery.remarks, *written.remarks):
             _say(remark)

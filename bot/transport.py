@@ -160,7 +160,7 @@ _LIMITED = ("secondary rate limit", "abuse", "rate limit exceeded", "submitted t
 
 def pause_after(error: ApiError, tries: int, now: float) -> float | None:
     """Seconds to wait before attempt number `tries` + 1; None when there should be none."""
-    doubled = min(2.0 ** (tries - 1), LONGEST_PAUSE)
+    doubled = min(2.0 ** min(tries - 1, 6), LONGEST_PAUSE)
     if error.status is None or error.status >= 500 or error.status == 408:
         return max(doubled, _told(error.headers, now) or 0.0)
     text = error.message.lower()

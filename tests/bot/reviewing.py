@@ -39,7 +39,7 @@ MARK = re.compile("SLOW")
 def finding(at: Location, **other: object) -> Finding:
     """A finding with words that hold all that Markdown could trip over."""
     fields: dict[str, object] = {
-        "rule": "GEN-F1",
+        "rule": "GEN-F01",
         "name": "slow-line",
         "title": "Line is slow",
         "severity": Severity.WARNING,

@@ -381,7 +381,51 @@ def test_no_token_word_in_any_output(
         assert forge.token not in text and encoded not in text
 
 
+def test_real_audit_of_a_real_change(forge: Forge, tmp_path: Path) -> None:
+    """Everything in its place: the rules read the launch script, the review offers the fix."""
+    launch = "torchrun --nproc_per_node 8 run_clm.py --bf16 True --dataloader_num_workers {}\n"
+    files = {"run_clm.py": TRAINER, "requirements.txt": "transformers==4.44.0\ntorch==2.4.0\n"}
+    repo = forge.create_repo({**files, "train.sh": launch.format(8)})
+    pull = repo.open_pull({"train.sh": launch.format(0)})
+    assert run(settings_for(forge, pull, tmp_path), clock=Time().clock) == 0
+    comments = pull.review_comments()
+    assert {(comment["path"], comment["line"]) for comment in comments} == {("train.sh", 1)}
+    suggested = launch.format(4)
+    assert any(f"```suggestion\n{suggested}```" in comment["body"] for comment in comments)
+    body = pull.comments()[0]["body"]
+    assert "What the change does to each job" in body
+    assert "| `dataloader.workers` | `8` | `0` " in body
+
+
+TRAINER = """\
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+trainer = Trainer(model=None, args=args)
+trainer.train()
+"""
+
+
 # What GitHub refuses
+
+
+@pytest.mark.parametrize("answer", ["406", "500", "422"])
+def test_comparison_that_is_too_large_for_github(forge: Forge, tmp_path: Path, answer: str) -> None:
+    repo = forge.create_repo({"a": lines()})
+    pull = repo.open_pull({"a": lines("3 SLOW")})
+    repo.commit("main", {"b": "SLOW\n"})
+    forge.inject(answer, operation="repos/compare-commits-with-basehead", times=99)
+    assert review(forge, pull, tmp_path) == 0
+    assert [(c["path"], c["line"]) for c in pull.review_comments()] == [("a", 3)]
+    assert "1 warning in this change" in pull.comments()[0]["body"]
+
+
+def test_more_files_than_the_comparison_lists(forge: Forge, tmp_path: Path) -> None:
+    base = {f"{n:03}": "x\n" for n in range(310)}
+    repo = forge.create_repo(base)
+    change = dict.fromkeys(base, "x\ny\n") | {"309": "x\nSLOW\n"}
+    pull = repo.open_pull(change)
+    assert review(forge, pull, tmp_path) == 0
+    assert [(c["path"], c["line"]) for c in pull.review_comments()] == [("309", 2)]
 
 
 def test_missing_pull_request(forge: Forge, tmp_path: Path) -> None:
@@ -417,7 +461,7 @@ def test_check_run_that_the_token_may_not_write(
     assert len(pull.review_comments()) == 1 and pull.checks() == []
     out = capsys.readouterr().out
     assert "The check run could not be published" in out
-    assert "::warning file=a,line=3,endLine=3,title=GEN-F1%3A Line is slow::" in out
+    assert "::warning file=a,line=3,endLine=3,title=GEN-F01%3A Line is slow::" in out
 
 
 def test_refused_lines_go_to_the_summary(forge: Forge, tmp_path: Path) -> None:

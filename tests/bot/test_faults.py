@@ -68,7 +68,7 @@ class Bench:
 
     def reviewed(self) -> ForgePull:
         pull = self.opened()
-        body = f"Gone.\n{mark('0123456789abcdef', 'GEN-F1')}"
+        body = f"Gone.\n{mark('0123456789abcdef', 'GEN-F01')}"
         comments = [{"path": "fixed", "line": 1, "body": body}]
         review = {"event": "COMMENT", "body": "", "comments": comments}
         self._post(f"pulls/{pull.number}/reviews", review)

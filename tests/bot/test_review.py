@@ -90,23 +90,23 @@ def test_one_of_two_same_findings_is_fixed() -> None:
 
 
 def test_threads_of_others_are_not_ours_to_touch() -> None:
-    theirs = thread(mark("0" * 16, "GEN-F1"), ours=False)
+    theirs = thread(mark("0" * 16, "GEN-F01"), ours=False)
     review = new_files({"a": "SLOW\n"}).review(Posted(threads=(theirs,)), Policy())
     assert review.resolve == () and len(review.comments) == 1
 
 
 def test_thread_of_an_unread_file_or_a_broken_rule_is_left() -> None:
-    gone = thread(mark("0" * 16, "GEN-F1"))
+    gone = thread(mark("0" * 16, "GEN-F01"))
     posted = Posted(threads=(gone,))
     unread = new_files({"a": "x\n"}, unread=(Unread("a", "broken"),))
-    skipped = new_files({"a": "x\n"}, skipped=(("GEN-F1", "broke"),))
+    skipped = new_files({"a": "x\n"}, skipped=(("GEN-F01", "broke"),))
     assert new_files({"a": "x\n"}).review(posted, Policy()).resolve == (gone,)
     assert unread.review(posted, Policy()).resolve == ()
     assert skipped.review(posted, Policy()).resolve == ()
 
 
 def test_resolving_can_be_switched_off() -> None:
-    posted = Posted(threads=(thread(mark("0" * 16, "GEN-F1")),))
+    posted = Posted(threads=(thread(mark("0" * 16, "GEN-F01")),))
     review = new_files({"a": "x\n"}).review(posted, Policy(resolve=False))
     assert review.resolve == review.answered == ()
 
@@ -373,7 +373,7 @@ def reported(draw: st.DrawFn, files: dict[str, str]) -> ReportedFinding:
     words = {name: draw(HOSTILE) for name in ("title", "message", "cost", "source", "leave_when")}
     one = finding(
         at,
-        rule=draw(st.sampled_from(["GEN-F1", "HF-A2", "odd --> <!--"])),
+        rule=draw(st.sampled_from(["GEN-F01", "HF-A2", "odd --> <!--"])),
         severity=draw(st.sampled_from(list(Severity))),
         anchor=draw(st.sampled_from(["x", "y"])),
         fix=Fix("set_knob", {}, safety, draw(HOSTILE)) if draw(st.booleans()) else None,
