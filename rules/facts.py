@@ -97,8 +97,11 @@ def gather(
         jobs = _all_jobs(sources, scope, versions, hardware)
     if only is not None:
         jobs = [job for job in jobs if job.files & set(only)]
-    unread = (*tree.unread, *sources.unread)
-    return ProjectFacts(sources, scope, _unique(jobs), versions, unread)
+    kept = _unique(jobs)
+    unread = dict.fromkeys(
+        (*tree.unread, *sources.unread, *(u for job in kept for u in job.unread))
+    )
+    return ProjectFacts(sources, scope, kept, versions, tuple(unread))
 
 
 def _typed_jobs(
@@ -140,11 +143,18 @@ def _all_jobs(
 
 
 def _unique(jobs: list[TrainingJob]) -> tuple[TrainingJob, ...]:
-    """The jobs with unique ids: the second of a name gets a number."""
-    seen: dict[str, int] = {}
+    """The jobs without doubles (a loop may start the same one often), with unique ids: the
+    second of a name gets a number."""
+    seen: dict[str, list[frozenset[object]]] = {}
     found = []
     for job in jobs:
-        seen[job.id] = seen.get(job.id, 0) + 1
-        number = seen[job.id]
+        known = seen.setdefault(job.id, [])
+        signature = frozenset(
+            (s.knob, s.value, s.where) for ss in job.settings.values() for s in ss
+        )
+        if signature in known:
+            continue
+        known.append(signature)
+        number = len(known)
         found.append(job if number == 1 else replace(job, id=f"{job.id} ({number})"))
     return tuple(found)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pitstop.rules.detection import Evidence, recognise
-from pitstop.rules.finding import Location, Setting, Unknown, Unread
+from pitstop.rules.finding import Location, Setting, Surface, Unknown, Unread
 from pitstop.rules.frameworks import Framework, frameworks, matches
 from pitstop.rules.hardware import find_gpu, hardware_of
 from pitstop.rules.job import FrameworkUse, HardwareFacts, TrainingJob, Word
@@ -147,7 +147,7 @@ def _says_that_it_trains(draft: Draft, leader: Framework) -> bool:
         if key in given:
             value = str(given[key].first()).lower() not in ("false", "0", "no")
         readable = bool(draft.configs) or bool(draft.uses)
-        if readable and not draft.more and value in (None, False):
+        if readable and not (draft.more or draft.missing) and value in (None, False):
             return False
     return True
 
@@ -393,10 +393,16 @@ def _merged(given: HardwareFacts | None, found: HardwareFacts) -> HardwareFacts:
     )
 
 
+_TYPED = (Surface.FLAG, Surface.ENV, Surface.YAML, Surface.JSON, Surface.TOML)
+
+
 def _unread(draft: Draft, settings: Mapping[str, tuple[Setting, ...]]) -> Iterator[Unread]:
-    """Flags whose value could not be resolved: the reader of a report wants to know."""
+    """What the starting script hid, and the settings of the command line and of config files
+    whose value could not be resolved. What Python computes is not listed."""
+    if draft.start.script is not None:
+        yield from draft.start.script.unread
     for knob, found in settings.items():
         first = found[0]
-        if first.written and isinstance(first.value, Unknown) and first.where is not None:
-            at = first.where
+        at = first.where
+        if first.surface in _TYPED and isinstance(first.value, Unknown) and at is not None:
             yield Unread(at.path, f"{knob}: {first.value.why}", at.line)

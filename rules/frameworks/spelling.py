@@ -140,6 +140,8 @@ def cast_value(value: Value, kind: str) -> Value:
     """
     if value is None or isinstance(value, Unknown):
         return value
+    if value == "auto" and kind != "str":
+        return Unknown("auto: filled in when the job starts")
     if kind == "list":
         return _as_list(value)
     if isinstance(value, tuple):

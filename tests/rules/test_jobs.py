@@ -250,9 +250,19 @@ def test_a_followed_script_is_read_with_what_it_is_given() -> None:
 
 
 def test_jobs_with_the_same_name_are_numbered() -> None:
-    script = "python train.py --lr 1\npython train.py --lr 2\n"
+    script = "OMP_NUM_THREADS=1 python train.py\nOMP_NUM_THREADS=2 python train.py\n"
     files = {"train.py": "import torch\n" + LOOP, "run.sh": script}
     assert [job.id for job in jobs_of(files)] == ["run.sh > train.py", "run.sh > train.py (2)"]
+
+
+def test_a_loop_that_starts_the_same_job_often_is_one_job() -> None:
+    script = "for seed in 1 2 3; do python train.py --seed $seed; done\n"
+    assert len(jobs_of({"train.py": "import torch\n" + LOOP, "run.sh": script})) == 1
+
+
+def test_what_a_script_hides_is_reported() -> None:
+    files = {"train.py": "import torch\n" + LOOP, "run.sh": "source env.sh\npython train.py\n"}
+    assert [(u.path, u.line) for u in facts_of(files).unread] == [("run.sh", 1)]
 
 
 def test_ids_survive_moved_lines() -> None:
