@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pitstop.rules.finding import Scalar, Span, Surface
 from pitstop.rules.frameworks.spelling import Spelling, Unwritable
+from pitstop.rules.pysource import Option
 from pitstop.rules.tree import SourceFile, UnreadableError
-from pitstop.transforms import edit_python, python_text
+from pitstop.transforms import command_settings, edit_python, python_text
 from pitstop.transforms.patch import Outcome, Refused
 from pitstop.transforms.place import Place
 from pitstop.transforms.spelled import env_text, literal
@@ -18,6 +19,9 @@ def set_literal(place: Place, row: Spelling, value: Scalar) -> Outcome:
     setting, file = place.setting, place.file()
     if isinstance(file, Refused):
         return file
+    option = _option(place)
+    if option is not None and option.value_at is None:
+        return _without_default(place, file, option, row, value)
     if setting.value_at is None:
         return Refused(f"the default of {setting.name} is not written out")
     new = _literal(place, row, value)
@@ -27,6 +31,27 @@ def set_literal(place: Place, row: Spelling, value: Scalar) -> Outcome:
     if setting.surface is Surface.KEYWORD and setting.name_at is not None:
         return edit_python.replace_for_use(file, setting.name_at.span, span, new)
     return edit_python.replace_value(file, span, new)
+
+
+def _option(place: Place) -> Option | None:
+    """The option of the program whose default the setting is."""
+    if place.setting.surface is not Surface.PY_DEFAULT or place.setting.name_at is None:
+        return None
+    module = place.facts.modules.get(place.setting.name_at.path)
+    options = module.options if module else ()
+    return next((o for o in options if o.name_at == place.setting.name_at), None)
+
+
+def _without_default(
+    place: Place, file: SourceFile, option: Option, row: Spelling, value: Scalar
+) -> Outcome:
+    """A switch is given on the command line; another option gets a default."""
+    if option.action == "store_true" and value is True:
+        return command_settings.add_switch(place, option.flags[-1])
+    new = literal(row, value)
+    if isinstance(new, Unwritable) or option.action not in ("", "store"):
+        return Refused(f"the default of {option.name} is not written out")
+    return edit_python.set_keyword(file, option.location.span, "default", new)
 
 
 def _literal(place: Place, row: Spelling, value: Scalar) -> edit_python.Literal | Unwritable:

@@ -77,6 +77,12 @@ def _own_switch(place: Place) -> bool:
     return any(plain_name(f) == plain for o in options for f in o.flags if "store_" in o.action)
 
 
+def add_switch(place: Place, flag: str) -> Outcome:
+    """The bare flag of an option of the program's own."""
+    target = target_of(place, flag)
+    return target if isinstance(target, Refused) else edit_shell.set_flag(target, flag, None)
+
+
 def remove_flag(place: Place) -> Outcome:
     """The flag goes."""
     target = target_of(place, place.setting.name)

@@ -55,6 +55,12 @@ def code(call: str, head: str = TORCH) -> dict[str, str]:
     return {"train.py": f"{head}{call}{LOOP}"}
 
 
+SWITCH = code(
+    "import argparse\np = argparse.ArgumentParser()\np.add_argument('--x')\n"
+    "p.add_argument('--pin', action='store_true')\nargs = p.parse_args()\n"
+    "loader = DataLoader(ds, pin_memory=args.pin)\n"
+)
+
 CHANGED = {
     "yaml key": Case(lf("bf16: false\n"), "precision.compute", "bf16", lf("bf16: true\n")),
     "yaml key that is missing goes beside its kin": Case(
@@ -139,6 +145,12 @@ CHANGED = {
         code("import argparse\np = argparse.ArgumentParser()\np.add_argument('--workers', type=int, default=0)\nargs = p.parse_args()\nloader = DataLoader(ds, num_workers=args.workers)\n"),
         "dataloader.workers", 4,
         code("import argparse\np = argparse.ArgumentParser()\np.add_argument('--workers', type=int, default=4)\nargs = p.parse_args()\nloader = DataLoader(ds, num_workers=args.workers)\n")),
+    "switch of the program's own, on": Case(
+        {"run.sh": "python train.py --x 1\n", **SWITCH}, "dataloader.pin_memory", True,
+        {"run.sh": "python train.py --x 1 --pin\n"}),
+    "switch of the program's own, off": Case(
+        {"run.sh": "python train.py --pin --x 1\n", **SWITCH}, "dataloader.pin_memory", False,
+        {"run.sh": "python train.py --x 1\n"}),
     "field's default": Case(
         {"train.py": "from dataclasses import dataclass\n" + PARSER.replace("\nargs", "\n@dataclass\nclass Mine(TrainingArguments):\n    optim: str = 'adamw_torch'\nargs").replace("(TrainingArguments).", "(Mine).")},
         "optimizer.name", "adamw_torch_fused",
