@@ -14,6 +14,9 @@ from typing import Any
 
 Config = Mapping[str, Any]
 
+NORM_VECTORS = {"rms": 1, "rms_fp32": 1, "layer": 2, "layer_fp32": 0, "layer_python": 1}
+"""Vectors of the hidden size that a normalisation owns, by the way it is computed."""
+
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 """Keys under which multimodal configs keep their language model."""
 
@@ -59,6 +62,12 @@ class Architecture:
     norm: str = "rms"
     norms: int = 2
     qk_norm: str = "none"
+    activation: str = "silu"
+    fused_qkv: bool = False
+    fused_gate: bool = False
+    partial_rotary: bool = False
+    parallel: bool = False
+    softcap: bool = False
     extra_per_layer: int = 0
     extra: int = 0
 
@@ -115,7 +124,7 @@ class Architecture:
     @property
     def norm_parameters(self) -> int:
         """One normalisation layer over the hidden size."""
-        return self.hidden * {"rms": 1, "layer": 2, "layer_no_bias": 1, "none": 0}[self.norm]
+        return self.hidden * NORM_VECTORS[self.norm]
 
     @property
     def embedding_parameters(self) -> int:
@@ -231,6 +240,12 @@ def _build(family: str, row: Mapping[str, Any], config: Config) -> Architecture:
         norm=row["norm"],
         norms=row["norms"],
         qk_norm=row["qk_norm"],
+        activation=str(_evaluate(row["activation"], config, sizes) or "silu"),
+        fused_qkv="qkv" in row["fused"],
+        fused_gate="gate_up" in row["fused"],
+        partial_rotary=row["partial_rotary"],
+        parallel=bool(_evaluate(row["parallel"], config, sizes)),
+        softcap=bool(config.get("attn_logit_softcapping")) if row["softcap"] else False,
         extra_per_layer=int(_evaluate(row["extra_per_layer"], config, sizes)),
         extra=int(_evaluate(row["extra"], config, sizes)),
     )
@@ -272,8 +287,8 @@ def _evaluate(text: Any, config: Config, sizes: Mapping[str, int]) -> Any:
         if not fallback:
             raise KeyError(text)
         text = fallback
-    if text in ("true", "false"):
-        return text == "true"
+        if text in ("true", "false"):
+            return text == "true"
     return _operate(text, config, sizes)
 
 
