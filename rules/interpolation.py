@@ -1,7 +1,8 @@
 """OmegaConf interpolation: `${a.b}` replaced by the value it points to, inside one file.
 
 https://omegaconf.readthedocs.io/en/latest/usage.html#variable-interpolation
-Resolvers (`${oc.env:HOME}`) depend on the machine and give Unknown, as does what is not there.
+`${oc.select:a.b,4}` gives what is there, or else the default. Other resolvers (`${oc.env:HOME}`)
+depend on the machine and give Unknown, as does what is not there.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import re
 
 from pitstop.rules.configs import ConfigFile, Entry, Path
 from pitstop.rules.finding import Scalar, Unknown, Value
+from pitstop.rules.yaml_words import plain_value
 
 _REFERENCE = re.compile(r"(?<!\\)\$\{([^${}]*)\}")
+_SELECT = re.compile(r"oc\.select:([^,]*)(?:,([^,\[\]\'\"]*))?$")
 _OPENING = re.compile(r"(?<!\\)\$\{")
 _KEY = re.compile(r"\.*(?:[\w/-]+|\[[\w/-]+\])(?:\.[\w/-]+|\[[\w/-]+\])*$")
 _MAX_HOPS = 20
@@ -84,13 +87,16 @@ class _Resolver:
 
     def _target(self, entry: Entry, reference: str, hops: int) -> Value:
         unknown = Unknown(f"the interpolation ${{{reference}}}")
-        path = _path(reference.strip(), entry.path)
+        selection = _SELECT.match(reference)
+        path = _path((selection.group(1) if selection else reference).strip(), entry.path)
         if path is None:
             return unknown
         found = self.config.get(*path, document=entry.document)
-        if found is None:
+        if found is not None:
+            return self._value(found, hops + 1)
+        if selection is None or self.config.has(*path, document=entry.document):
             return unknown
-        return self._value(found, hops + 1)
+        return plain_value((selection.group(2) or "").strip())
 
 
 def _path(reference: str, base: Path) -> Path | None:

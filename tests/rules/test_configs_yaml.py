@@ -342,6 +342,9 @@ INTERPOLATIONS: dict[str, tuple[str, Any]] = {
     "element": ("a: {b: [x, y]}\nk: ${a.b[1]}\n", "y"),
     "inside a text": ("a: 4\nk: run-${a}-${a}\n", "run-4-4"),
     "chain": ("a: 4\nb: ${a}\nk: ${b}\n", 4),
+    "selection of what is there": ("a: {b: 4}\nk: ${oc.select:a.b,8}\n", 4),
+    "selection of what is not there": ("k: ${oc.select:a.b, 8}\n", 8),
+    "selection without a default": ("k: ${oc.select:a.b}\n", None),
     "in a sequence": ("a: 4\nk: [1, '${a}']\n", (1, 4)),
 }
 UNKNOWN = {
@@ -354,6 +357,8 @@ UNKNOWN = {
     "itself": "k: ${k}\n",
     "circle": "k: ${b}\nb: ${k}\n",
     "circle through a list": "k: [1, '${k}']\n",
+    "selection of a section": "a: {b: 1}\nk: ${oc.select:a,4}\n",
+    "selection of a list by default": "k: '${oc.select:a,[1]}'\n",
     "section": "a: {b: 1}\nk: ${a}\n",
     "template": "k: {{ value }}\n",
     "quoted template": "k: '{{ value }}'\n",

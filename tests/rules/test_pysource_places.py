@@ -28,9 +28,15 @@ def check_expressions(found: PyModule) -> int:
     """Every expression's text parses to the same expression."""
     count = 0
     for node in ast.walk(found.tree):
+        sliced = any(isinstance(n, ast.Slice) for n in getattr(node, "elts", ()))
         alone = isinstance(node, ast.expr) and not isinstance(node, ast.Starred | ast.Slice)
         ctx = getattr(node, "ctx", None)
-        if not alone or not (ctx is None or isinstance(ctx, ast.Load)) or _in_text(found, node):
+        if (
+            not alone
+            or sliced
+            or not (ctx is None or isinstance(ctx, ast.Load))
+            or _in_text(found, node)
+        ):
             continue
         assert isinstance(node, ast.expr)
         again = ast.parse(f"({found.raw(node)}\n)", mode="eval").body
