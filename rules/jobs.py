@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pitstop.rules.detection import Evidence, recognise
 from pitstop.rules.finding import Location, Setting, Surface, Unknown, Unread
 from pitstop.rules.frameworks import Framework, frameworks, matches
 from pitstop.rules.hardware import find_gpu, hardware_of
-from pitstop.rules.job import FrameworkUse, HardwareFacts, TrainingJob, Word
+from pitstop.rules.job import FrameworkUse, HardwareFacts, TrainingJob
 from pitstop.rules.job_code import (
-    CommandLine,
     anchored_defaults,
     config_calls,
     from_program,
-    where_trained,
 )
-from pitstop.rules.job_files import NamedConfig, command_configs, config_location, follow
-from pitstop.rules.job_modules import Program, does_something_else, entry_path, program_of
+from pitstop.rules.job_draft import (
+    Draft,
+    commented_files,
+    draft_of,
+    files_of,
+    headers_of,
+    identity,
+    location_of,
+    title,
+)
+from pitstop.rules.job_files import NamedConfig, config_location, follow
+from pitstop.rules.job_modules import does_something_else
 from pitstop.rules.job_parallel import with_parallelism
 from pitstop.rules.job_settings import (
     Written,
@@ -29,35 +37,13 @@ from pitstop.rules.job_settings import (
     settle,
 )
 from pitstop.rules.job_start import Start
-from pitstop.rules.job_words import FlagUse, flag_uses
 from pitstop.rules.models import model_of
 from pitstop.rules.scope import Scope
-from pitstop.rules.sources import Sources, folder_of
-from pitstop.rules.tree import SourceFile
+from pitstop.rules.sources import Sources
 from pitstop.rules.versions import Versions
 
 NEVER_TRAINS = ("api", "chat", "export", "webchat", "webui", "env", "version", "eval", "help")
 """Subcommands of LLaMA-Factory and ms-swift that start something else."""
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A start with what it runs and reads, before its settings are known."""
-
-    start: Start
-    entry: str | None
-    program: Program
-    configs: tuple[NamedConfig, ...]
-    missing: tuple[str, ...]
-    uses: tuple[FlagUse, ...]
-    launcher_uses: tuple[FlagUse, ...]
-    more: bool
-    folders: tuple[str, ...]
-
-    @property
-    def line(self) -> CommandLine:
-        """The flags that reach the program."""
-        return CommandLine({use.name: use for use in self.uses}, self.more)
 
 
 def resolve(
@@ -69,7 +55,7 @@ def resolve(
 ) -> TrainingJob | None:
     """The job that begins at a start, or None when it is none: a program that does not train,
     an export, a set-up command."""
-    draft = _draft(start, sources, scope)
+    draft = draft_of(start, sources, scope)
     evidence = Evidence(
         start.launch,
         draft.program,
@@ -83,36 +69,6 @@ def resolve(
     if purpose is None:
         return None
     return _job(draft, uses, purpose, sources, versions, hardware)
-
-
-# --- what a start runs and reads --------------------------------------------------------------
-
-
-def _draft(start: Start, sources: Sources, scope: Scope) -> Draft:
-    launch = start.launch
-    folders = tuple(dict.fromkeys(_folders(start)))
-    entry = start.entry or (entry_path(sources, launch, folders) if launch else None)
-    mine = entry is not None and scope.audits_code(entry)
-    program = program_of(sources, entry, scope) if entry and mine else Program()
-    uses, positional, more = flag_uses(launch.args) if launch else ((), (), False)
-    launcher_uses = flag_uses(launch.launcher_args)[0] if launch else ()
-    files = command_configs(sources, start, positional, uses, folders)
-    return Draft(
-        start, entry, program, files.found, files.missing, uses, launcher_uses, more, folders
-    )
-
-
-def _folders(start: Start) -> Iterator[str]:
-    """Where paths of a job may start: the command's folder, then the script's own and those
-    around it (people run scripts from the project's folder), the root last."""
-    launch = start.launch
-    if launch is not None and launch.cwd:
-        yield launch.cwd
-    path = launch.location.path if launch else start.config or start.entry or ""
-    while path:
-        path = folder_of(path)
-        yield path
-    yield ""
 
 
 def _purpose(draft: Draft, uses: tuple[FrameworkUse, ...]) -> str | None:
@@ -133,7 +89,15 @@ def _purpose(draft: Draft, uses: tuple[FrameworkUse, ...]) -> str | None:
             return "train" if draft.program.trains else None
     if leader.detection.job_keys and not _says_that_it_trains(draft, leader):
         return None
+    if _only_evaluates(draft):
+        return None
     return "train" if leader.kind == "main" and leader.name != "pytorch" else None
+
+
+def _only_evaluates(draft: Draft) -> bool:
+    """True for the flags of a transformers example script that ask for evaluation alone."""
+    given = draft.line.given
+    return "do_train" not in given and ("do_eval" in given or "do_predict" in given)
 
 
 def _says_that_it_trains(draft: Draft, leader: Framework) -> bool:
@@ -190,20 +154,20 @@ def _job(
     settings, launch = with_parallelism(settled, launch, configs, speakers)
     entry = draft.entry
     paths = dict.fromkeys(c.config.path for c in configs)
-    machine = hardware_of(launch, _headers(draft), _commented_files(draft, sources))
+    machine = hardware_of(launch, headers_of(draft), commented_files(draft, sources))
     return TrainingJob(
-        id=_identity(draft),
-        title=_title(draft, uses),
+        id=identity(draft),
+        title=title(draft, uses),
         purpose=purpose,
         frameworks=uses,
         settings=settings,
         launch=launch,
         entry=entry,
         configs=tuple(paths),
-        files=frozenset(_files(draft, paths)),
+        files=frozenset(files_of(draft, paths)),
         model=model_of(settings, sources, draft.folders),
         hardware=_merged(hardware, machine),
-        location=_location(draft),
+        location=location_of(draft),
         unread=tuple(_unread(draft, settings)),
     )
 
@@ -309,72 +273,6 @@ def _doubt(
     if not calls or any(call.open_ended for call in calls):
         return Unknown("its arguments come from somewhere that cannot be read"), None
     return None, calls[0].location
-
-
-# --- what a job is called ---------------------------------------------------------------------
-
-
-def _identity(draft: Draft) -> str:
-    """A name that survives moved lines: the script, what it runs, and the config it is given."""
-    launch = draft.start.launch
-    own = draft.configs[0].config.path if draft.configs else None
-    if launch is None:
-        return own or draft.entry or "?"
-    where = launch.location.path
-    program = draft.entry or launch.entry or (launch.launchers[-1] if launch.launchers else "")
-    parts = [part for part in (where, program, own) if part]
-    return " > ".join(dict.fromkeys(parts))
-
-
-def _title(draft: Draft, uses: tuple[FrameworkUse, ...]) -> str:
-    title = frameworks()[uses[0].name].title if uses else "Training"
-    launch = draft.start.launch
-    own = draft.configs[0].config.path if draft.configs else None
-    what = own or draft.entry or (launch.entry if launch else None) or "?"
-    return f"{title}: {what}"
-
-
-def _location(draft: Draft) -> Location | None:
-    """The line to show for the job as a whole."""
-    if draft.start.config is not None or (draft.start.launch is None and draft.configs):
-        return config_location(draft.configs[0].config)
-    launch = draft.start.launch
-    if launch is not None:
-        return launch.entry_location or launch.location
-    for module in draft.program.modules:
-        found = where_trained(module)
-        if found is not None:
-            return found
-    return None
-
-
-def _files(draft: Draft, configs: Mapping[str, None]) -> Iterator[str]:
-    launch = draft.start.launch
-    if launch is not None:
-        yield launch.location.path
-        if draft.start.script is not None:
-            yield draft.start.script.path
-        yield from (word.location.path for word in launch.words)
-    if draft.entry is not None:
-        yield draft.entry
-    yield from (module.path for module in draft.program.modules)
-    yield from configs
-
-
-def _headers(draft: Draft) -> Mapping[str, Word]:
-    script = draft.start.script
-    return script.headers if script is not None else {}
-
-
-def _commented_files(draft: Draft, sources: Sources) -> Iterator[SourceFile]:
-    """The files whose comments may say on what machine the job runs."""
-    launch = draft.start.launch
-    paths = [launch.location.path] if launch else []
-    paths += [named.config.path for named in draft.configs]
-    for path in paths:
-        file = sources.file(path) if path in sources.paths else None
-        if file is not None:
-            yield file
 
 
 def _merged(given: HardwareFacts | None, found: HardwareFacts) -> HardwareFacts:

@@ -19,7 +19,7 @@ FILES = {
 }
 BITS = st.sampled_from(
     ["", "\0", "\r", "\t", "$", "${", "$(", "'", '"', "\\", "{", "}", "[", "&a", "*a", ": ", "#",
-     "=", "None", "True", "-", "--", "1e999", "é", "\ud800", "(", "\n", "auto", "!!python/object:x"]
+     "=", "None", "True", "-", "--", "1e999", "é", "\udc80", "(", "\n", "auto", "!!python/object:x"]
 )  # fmt: skip
 
 
