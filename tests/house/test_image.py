@@ -198,6 +198,40 @@ def test_checkout_of_a_stranger_is_never_imported(
     assert (ended.code, "TRAPPED" in ended.log) == (0, False), ended.log
 
 
+def test_pull_request_from_a_fork_in_two_stages(
+    engine: docker.DockerClient, image: Image, forge: Forge, tmp_path: Path
+) -> None:
+    """The first container may only read and leaves a bundle; the second posts it."""
+    repo = forge.create_repo({"train.py": TRAIN, "run.sh": GOOD.format("")})
+    fork = forge.fork(repo, "eve")
+    pull = repo.open_pull({"run.sh": GOOD.format(SLOW)}, source=fork, author="eve")
+    first = Job(tmp_path / "first", event=pull.event())
+    ended = run(engine, image, first, first.environment(forge, forge.read_token()))
+    assert ended.code == 0, ended.log
+    assert (pull.comments(), pull.reviews(), pull.checks()) == ([], [], [])
+    assert "dataloader" in first.told("step_summary")
+    assert re.search(r"^::(warning|error|notice) ", ended.log, re.MULTILINE)
+    event = {
+        "action": "completed",
+        "repository": {"full_name": repo.name},
+        "workflow_run": {
+            "id": 5,
+            "event": "pull_request",
+            "head_sha": pull.head,
+            "head_branch": "change",
+            "head_repository": {"owner": {"login": "eve"}},
+            "pull_requests": [],
+        },
+    }
+    second = Job(tmp_path / "second", event=event)
+    report = first.folder / "workspace" / "pitstop-report"
+    shutil.copytree(report, second.folder / "workspace" / "pitstop-bundle")
+    environment = second.environment(forge, forge.token, BUNDLE="pitstop-bundle")
+    ended = run(engine, image, second, environment | {"GITHUB_EVENT_NAME": "workflow_run"})
+    assert ended.code == 0, ended.log
+    assert (len(pull.comments()), len(pull.reviews()), len(pull.checks())) == (1, 1, 1)
+
+
 def test_root_stays_root_only_where_root_owns_the_workspace(
     engine: docker.DockerClient, image: Image, forge: Forge, tmp_path: Path
 ) -> None:
