@@ -285,6 +285,4 @@ def _skip(pull: PullRequest, config: Config, event: PullRequestChanged | None) -
         return f"the pull request has the label {label!r}"
     if event is not None and event.by_bot:
         return "the event was caused by a bot"
-    if event is not None and event.label_removed not in (None, label):
-        return "a label was removed that does not concern Pitstop"
     return None

@@ -24,6 +24,7 @@ FORMAT = 1
 NAME = "bundle.json"
 MAX_BYTES = 5_000_000
 MAX_FINDINGS = 2_000
+MAX_UNREAD = 200
 MAX_LINE = 10_000_000
 
 
@@ -38,16 +39,23 @@ class Bundle:
 
 
 def write_bundle(number: int, head_sha: str, report: Report) -> str:
-    """A bundle as JSON. Jobs stay behind: no comment shows them."""
-    slim = dataclasses.replace(report, jobs=(), jobs_before=(), suppressed=())
-    return json.dumps(
-        {
-            "format": FORMAT,
-            "number": number,
-            "head_sha": head_sha,
-            "report": json.loads(slim.to_json()),
-        }
+    """A bundle as JSON, within the limits that its reader has: the worst findings are kept. Jobs
+    stay behind, since no comment shows them."""
+    slim = dataclasses.replace(
+        report, jobs=(), jobs_before=(), suppressed=(), unread=report.unread[:MAX_UNREAD]
     )
+    found = sorted(report.findings, key=lambda reported: -reported.finding.severity)
+    kept = found[:MAX_FINDINGS]
+    while True:
+        text = _bundle(number, head_sha, dataclasses.replace(slim, findings=tuple(kept)))
+        if len(text) <= MAX_BYTES or not kept:
+            return text
+        kept = kept[: len(kept) // 2]
+
+
+def _bundle(number: int, head_sha: str, report: Report) -> str:
+    data = {"format": FORMAT, "number": number, "head_sha": head_sha}
+    return json.dumps({**data, "report": json.loads(report.to_json())})
 
 
 def read_bundle(path: Path) -> Bundle | None:

@@ -9,22 +9,29 @@ from dataclasses import dataclass
 COMMAND = "/optimize"
 
 PULL_REQUEST_ACTIONS = frozenset(
-    {"opened", "synchronize", "reopened", "ready_for_review", "unlabeled", "edited"}
+    {
+        "opened",
+        "synchronize",
+        "reopened",
+        "ready_for_review",
+        "labeled",
+        "unlabeled",
+        "edited",
+    }
 )
-"""After these a pull request may need another look; `edited` only when its base moved."""
+"""After these a pull request gets a look; `edited` only when its base moved. A label may be the one
+to skip, and its event may have cancelled a run that was under way, so any label counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class PullRequestChanged:
-    """A pull request has new content, or may be reviewed from now on. `label_removed` is set
-    when nothing but a label went, which matters only if it was the one to skip."""
+    """A pull request has new content, or may be reviewed from now on."""
 
     repository: str
     number: int
     head_sha: str
     from_fork: bool
     by_bot: bool
-    label_removed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,6 @@ def _pull_request(payload: object) -> Event:
         head_sha=head,
         from_fork=source != repository,
         by_bot=_text(payload, "sender", "type") == "Bot",
-        label_removed=_text(payload, "label", "name") if action == "unlabeled" else None,
     )
 
 

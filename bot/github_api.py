@@ -90,7 +90,6 @@ class GitHub:
             timeout=SECONDS,
             per_page=PER_PAGE,
             user_agent=user_agent,
-            lazy=True,
         ).requester
         self._viewer: str | None = None
 

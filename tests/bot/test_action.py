@@ -297,6 +297,13 @@ def test_label_to_skip(forge: Forge, tmp_path: Path) -> None:
     assert writes(forge) == []
 
 
+def test_permissions_of_the_shipped_workflow_suffice(forge: Forge, tmp_path: Path) -> None:
+    least = {"contents": "read", "pull_requests": "write", "checks": "write", "metadata": "read"}
+    pull = forge.create_repo({"a": lines()}).open_pull({"a": lines("3 SLOW")})
+    assert review(forge, pull, tmp_path, token=forge.token_for(least)) == 0
+    assert len(pull.comments()) == len(pull.review_comments()) == len(pull.checks()) == 1
+
+
 def test_bots_are_ignored(forge: Forge, tmp_path: Path) -> None:
     repo = forge.create_repo({"a": lines()})
     pull = repo.open_pull({"a": lines("3 SLOW")}, author="renovate[bot]")

@@ -15,7 +15,7 @@ from demo.handles import ForgePull
 from pitstop.bot.action import run
 from pitstop.bot.bundle import MAX_BYTES, MAX_FINDINGS, read_bundle, write_bundle
 from pitstop.bot.report import Report, ReportedFinding
-from pitstop.rules.finding import Location, Related, Span, UserError
+from pitstop.rules.finding import Location, Related, Severity, Span, Unread, UserError
 from pitstop.transforms.patch import Unchanged
 from tests.bot.reviewing import Time, audit_marks, finding, settings_for
 
@@ -262,8 +262,28 @@ def test_place_that_is_none(tmp_path: Path, place: Location) -> None:
 
 
 def test_too_many_findings(tmp_path: Path) -> None:
-    report = report_at(*[AT] * (MAX_FINDINGS + 1))
-    assert "more than" in refused(tmp_path, write_bundle(3, "a", report))
+    data = json.loads(write_bundle(3, "a", report_at(AT)))
+    data["report"]["findings"] *= MAX_FINDINGS + 1
+    assert "more than" in refused(tmp_path, json.dumps(data))
+
+
+@pytest.mark.parametrize(("count", "words"), [(MAX_FINDINGS + 500, 1), (300, 40_000)])
+def test_long_report_keeps_the_worst_within_the_limits(
+    tmp_path: Path, count: int, words: int
+) -> None:
+    found = [
+        ReportedFinding(finding(AT, message="x" * words, severity=severity), Unchanged())
+        for severity in (Severity.INFO, Severity.CRITICAL)
+        for _ in range(count if severity is Severity.INFO else 3)
+    ]
+    unread = (Unread("a", "broken"),) * 10_000
+    (tmp_path / "bundle.json").write_text(
+        write_bundle(3, "a", Report("0", (), tuple(found), unread=unread))
+    )
+    bundle = read_bundle(tmp_path)
+    assert bundle is not None
+    kept = [reported.finding.severity for reported in bundle.report.findings]
+    assert kept[:4] == [Severity.CRITICAL] * 3 + [Severity.INFO]
 
 
 def test_too_large(tmp_path: Path) -> None:
