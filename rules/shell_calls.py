@@ -57,6 +57,9 @@ class Calls:
             self._function(call, flow)
         elif call.words:
             self.programs.start(call, flow)
+        else:  # `A=1 $NOTHING` sets A
+            for name, binding in call.env.items():
+                scope.assign(name, binding)
         self._written_files(simple, flow, call)
 
     # --- reading the words ---------------------------------------------------------------

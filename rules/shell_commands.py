@@ -160,12 +160,10 @@ class CommandReader:
             return at
         if draft.words and draft.words[0].bare in DECLARATIONS and _is_name(word.bare):
             draft.assignments.append(RawAssignment(at, word.end, word.bare or ""))
-        elif (tail := self._blank_tail(word)) is not None:
+            return word.end
+        if (tail := self._blank_tail(word)) is not None:
             draft.broken.append((tail, word.end))
-            if tail > at:
-                draft.words.append(self.lexer.word(at, tail))
-        else:
-            draft.words.append(word)
+        draft.words.append(word)
         return word.end
 
     def _blank_tail(self, word: RawWord) -> int | None:

@@ -271,6 +271,8 @@ class Expander:
             return (self._made(part, scope.script if name == "0" else self.source.path),)
         if name == "PWD" and name not in scope.variables:
             return (self._made(part, scope.cwd or "."),)
+        if name == "#" and scope.arguments is not None:
+            return (self._made(part, str(len(scope.arguments))),)
         if name.isdigit():
             arguments = scope.arguments
             if arguments is None:
@@ -300,6 +302,8 @@ class Expander:
                 return self._made(part, str(len(binding.fields)))
         elif part.name == "@" and self.scope.arguments is not None:
             return self._made(part, str(len(self.scope.arguments)))
+        elif (value := self._lookup(part)) is not None and known(value):
+            return self._made(part, str(len(text_of(value))))
         return self._unknown(part, "a length")
 
     def _default(self, part: Parameter, value: Field | None) -> Field:

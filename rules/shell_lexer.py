@@ -123,6 +123,7 @@ class Mode(Enum):
 
 _NAME = r"[A-Za-z_]\w*|\d+|[@*#?$!-]"
 _SIMPLE = re.compile(r"\$([A-Za-z_]\w*|\d|[@*#?$!-])")
+_JOINED = re.compile(r"(?:\\\r?\n)+\w")
 _BRACED = re.compile(
     rf"(?P<mark>[!#]?)(?P<name>{_NAME})(?:\[(?P<index>[^\]]*)\])?"
     r"(?P<op>:-|:=|:\?|:\+|##|%%|//|/#|/%|\^\^|,,|[-=?+#%/^,@:]|)",
@@ -170,7 +171,7 @@ class Lexer:
         while at < end:
             run = mode.value.match(self.text, at, end)
             if run:
-                parts.append(Literal(at, run.end(), run[0], mode is not Mode.BARE))
+                parts.append(Literal(at, run.end(), run[0], mode in (Mode.QUOTED, Mode.HEREDOC)))
                 at = run.end()
                 continue
             step = self._special(at, end, mode, parts)
@@ -239,7 +240,7 @@ class Lexer:
             parts.append(Opaque(at, end, "quote without end"))
             return end
         inner, _ = self._parts(at + 1, stop - 1, Mode.QUOTED)
-        parts += inner or [Literal(at + 1, stop - 1, "", True)]
+        parts += inner or [Literal(at + 1, stop - 1, "", True, stop == at + 2)]
         return stop
 
     def _close(self, at: int, end: int, kind: str) -> int:
@@ -268,8 +269,12 @@ class Lexer:
             parts.append(Substitution(at, stop, (at + 2, stop - 1), quoted))
             return stop
         if simple := _SIMPLE.match(text, at, end):
-            parts.append(Parameter(at, simple.end(), simple[1], quoted))
-            return simple.end()
+            after = simple.end()
+            if _JOINED.match(text, after, end):
+                parts.append(Opaque(at, after, "a name that goes on below", quoted))
+            else:
+                parts.append(Parameter(at, after, simple[1], quoted))
+            return after
         return self._dollar_quote(at, end, quoted, parts)
 
     def _dollar_quote(self, at: int, end: int, quoted: bool, parts: list[Part]) -> int:

@@ -25,7 +25,7 @@ from pitstop.rules.shell_tree import (
     simple_start,
     statements,
 )
-from pitstop.rules.shell_values import Binding, Field, Scope, both, unknown
+from pitstop.rules.shell_values import Binding, Field, Scope, both, known, unknown
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -198,16 +198,14 @@ class Statements:
         self._branches(ways, flow)
 
     def _loop(self, node: Node, flow: Flow) -> None:
+        """A loop is read once; what it changes is unknown inside, unless it runs just once."""
         scope = flow.scope
         before = dict(scope.variables)
-        names = assigned_names(node)
-        for name in names & scope.variables.keys():
-            scope.variables[name] = self._changing(name, scope.variables[name], node)
-        if "shift" in names and scope.arguments:
-            scope.arguments = tuple(
-                tuple(replace(f, why="arguments are shifted") for f in a) for a in scope.arguments
-            )
-        self._loop_variable(node, scope)
+        values = self._loop_values(node, scope)
+        certain = bool(values) and all(map(known, values))
+        if not certain or len(values) > 1:
+            self._forget_changes(node, scope)
+        self._loop_variable(node, scope, values)
         body = next(
             (c for c in node.children if c.type in ("do_group", "compound_statement")), None
         )
@@ -215,8 +213,19 @@ class Statements:
         if body is not None:
             self.block(body, flow)
         header = self.tests.source([c for c in node.children if c != body])
-        branches = [Branch(header, scope.variables), Branch(negated(header), before)]
+        branches = [Branch(header, scope.variables)]
+        if not certain:
+            branches.append(Branch(negated(header), before))
         scope.variables = merge(before, branches)
+
+    def _forget_changes(self, node: Node, scope: Scope) -> None:
+        names = assigned_names(node)
+        for name in names & scope.variables.keys():
+            scope.variables[name] = self._changing(name, scope.variables[name], node)
+        if "shift" in names and scope.arguments:
+            scope.arguments = tuple(
+                tuple(replace(f, why="arguments are shifted") for f in a) for a in scope.arguments
+            )
 
     def _changing(self, name: str, binding: Binding, node: Node) -> Binding:
         """A variable in the middle of a loop that changes it."""
@@ -228,17 +237,19 @@ class Statements:
             else (Binding((mark,), False, binding.exported))
         )
 
-    def _loop_variable(self, node: Node, scope: Scope) -> None:
-        if node.type != "for_statement":
-            return
-        variable = node.child_by_field_name("variable")
-        if variable is None:
-            return
-        name = self.text.text[variable.start_byte : variable.end_byte]
+    def _loop_values(self, node: Node, scope: Scope) -> list[Field]:
+        """The words after `in`."""
         values: list[Field] = []
         for child in node.children_by_field_name("value"):
             word = self.lexer.word(child.start_byte, child.end_byte)
             values += self.calls.programs.expander(scope).fields(word)
+        return values if node.type == "for_statement" else []
+
+    def _loop_variable(self, node: Node, scope: Scope, values: Sequence[Field]) -> None:
+        variable = node.child_by_field_name("variable")
+        if node.type != "for_statement" or variable is None:
+            return
+        name = self.text.text[variable.start_byte : variable.end_byte]
         if len(values) == 1:
             scope.assign(name, Binding((values[0],)))
             return

@@ -67,9 +67,9 @@ def test_arithmetic_inside_a_generated_configuration() -> None:
         ("python x.py \\\n  --a 1 \\\n  # --b 2 \\\n  --c 3\n", "# --b 2 \\", ["--a", "1"]),
         ("python x.py \\\n  --a 1 \\\n\n  --c 3\n", "\\", ["--a", "1"]),
         ("python x.py \\\n  --a 1 \\\n   \t\n  --c 3\n", "\\", ["--a", "1"]),
-        ("python x.py --a 1 \\ \n  --c 3\n", "\\ ", ["--a", "1"]),
-        ("python x.py --a 1 \\  \t\n  --c 3\n", "\\ ", ["--a", "1"]),
-        ("python x.py --a 1\\ \n  --c 3\n", "\\ ", ["--a", "1"]),
+        ("python x.py --a 1 \\ \n  --c 3\n", "\\ ", ["--a", "1", " "]),
+        ("python x.py --a 1 \\  \t\n  --c 3\n", "\\ ", ["--a", "1", " "]),
+        ("python x.py --a 1\\ \n  --c 3\n", "\\ ", ["--a", "1 "]),
         ("python x.py \\\r\n  # no\r\n  --c 3\r\n", "# no", []),
     ],
 )
