@@ -32,7 +32,7 @@ def find_launches(script: Script) -> tuple[LaunchCommand, ...]:
 def launch_of(command: Command, headers: Mapping[str, Word]) -> LaunchCommand | None:
     """The program start that one command is, or None."""
     words = command.outer + command.words
-    start = take_apart(words)
+    start = take_apart(words, len(command.outer) if command.path != TYPED else len(words))
     if start is None or not start.stages:
         return None
     env = {**command.env, **start.env}

@@ -19,10 +19,12 @@ Env = Mapping[str, Word]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One launcher of a command and its own words."""
+    """One launcher of a command and its own words; `program_args` are those of a program that
+    launches itself."""
 
     name: str
     args: tuple[Word, ...]
+    program_args: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ def counts(stages: Sequence[Stage], env: Env, headers: Env) -> Counts:
         if stage.name == "sbatch":
             allocation = {**allocation, **_allocation(stage.args)}
         reader = _READERS.get(stage.name)
-        found.append(reader(stage.args, env, allocation) if reader else Counts())
+        options = stage.args + stage.program_args
+        found.append(reader(options, env, allocation) if reader else Counts())
     processes = next((c.processes for c in reversed(found) if c.processes is not None), None)
     nodes = next((c.nodes for c in reversed(found) if c.nodes is not None), None)
     classes = [c.multi_node for c in found]

@@ -23,7 +23,7 @@ from pitstop.rules.launchers import (
     option,
     option_name,
 )
-from pitstop.rules.shell_wrappers import SHELLS, command_name, inner_command
+from pitstop.rules.shell_wrappers import WRAPPERS, command_name, inner_command
 
 _STARTING = frozenset({"srun", "sbatch", "mpirun", "pdsh", "ssh", "ray"})
 """Wrappers that start processes elsewhere or several times, and so count as launchers."""
@@ -40,22 +40,17 @@ class Start:
     env: Mapping[str, Word] = field(default_factory=dict)
 
 
-def take_apart(words: Sequence[Word]) -> Start | None:
-    """Peel wrappers and launchers off until the program is found."""
+def take_apart(words: Sequence[Word], inherited: int = 0) -> Start | None:
+    """Peel wrappers and launchers off until the program is found.
+
+    The first `inherited` words start the command from outside. Behind them, what a shell or a
+    remote shell is given (`bash -c`, ssh) is none: it is read as a command of its own.
+    """
     stages: list[Stage] = []
     env: dict[str, Word] = {}
     rest = list(words)
-    for _ in range(len(words) + 1):
-        if not rest:
-            return None
+    while rest:
         name = PROGRAM_NAMES.get(command_name(rest[0]), command_name(rest[0]))
-        if name in SHELLS:
-            rest = rest[1:]
-            while rest and rest[0].text.startswith("-"):
-                rest = rest[1:]
-            if len(rest) == 1 and not stages:
-                return None
-            continue
         program = _program(name, rest)
         if program is not None:
             return replace(program, stages=(*stages, *program.stages), env=env)
@@ -63,6 +58,8 @@ def take_apart(words: Sequence[Word]) -> Start | None:
         if step is None and not rest[0].known:
             step = 1  # `$PREFIX torchrun ...`
         if step is None:
+            return None
+        if name in WRAPPERS and WRAPPERS[name].text and len(words) - len(rest) >= inherited:
             return None
         if name in _STARTING:
             stages.append(Stage(name, tuple(rest[1:step])))
@@ -84,7 +81,8 @@ def _program(name: str, words: Sequence[Word]) -> Start | None:
         verbs = SELF_LAUNCHING[name]
         if verbs and (len(words) < 2 or words[1].text not in verbs):
             return None
-        return Start((Stage(name, ()),), words[0], tuple(words[1:]))
+        args = tuple(words[1:])
+        return Start((Stage(name, (), args),), words[0], args)
     if PYTHON.match(name) or (
         not words[0].known and PYTHON_VARIABLE.fullmatch(words[0].text) is not None
     ):

@@ -140,7 +140,7 @@ def option(words: Sequence[Word], *names: str) -> Word | None:
                 found = parts[1] if parts else word
             elif index + 1 < len(words):
                 found = words[index + 1]
-        elif word.text[:2] in {f"-{n}" for n in names if len(n) == 1} and word.text[1] != "-":
+        elif word.text[:2] in {f"-{n}" for n in names if len(n) == 1} and word.text[2:].isdigit():
             found = _glued(word)
     return found
 
