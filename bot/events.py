@@ -30,7 +30,6 @@ class PullRequestChanged:
     repository: str
     number: int
     head_sha: str
-    from_fork: bool
     by_bot: bool
 
 
@@ -54,7 +53,6 @@ class WorkflowRunCompleted:
     """
 
     repository: str
-    run: int
     head_sha: str
     head_branch: str
     head_owner: str
@@ -96,12 +94,10 @@ def _pull_request(payload: object) -> Event:
     head = _text(payload, "pull_request", "head", "sha")
     if not (repository and number and head):
         return Ignored("the payload names no pull request")
-    source = _text(payload, "pull_request", "head", "repo", "full_name")
     return PullRequestChanged(
         repository=repository,
         number=number,
         head_sha=head,
-        from_fork=source != repository,
         by_bot=_text(payload, "sender", "type") == "Bot",
     )
 
@@ -133,13 +129,12 @@ def _workflow_run(payload: object) -> Event:
     if _text(payload, "workflow_run", "event") != "pull_request":
         return Ignored("the workflow run was not for a pull request")
     repository = _text(payload, "repository", "full_name")
-    run = _number(payload, "workflow_run", "id")
     head = _text(payload, "workflow_run", "head_sha")
     branch = _text(payload, "workflow_run", "head_branch")
     owner = _text(payload, "workflow_run", "head_repository", "owner", "login")
-    if not (repository and run and head and branch and owner):
+    if not (repository and head and branch and owner):
         return Ignored("the payload does not say where the workflow run came from")
-    return WorkflowRunCompleted(repository, run, head, branch, owner)
+    return WorkflowRunCompleted(repository, head, branch, owner)
 
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")

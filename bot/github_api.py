@@ -326,7 +326,6 @@ def _pull(data: Json) -> PullRequest:
         head_sha=head["sha"],
         base_sha=base["sha"],
         base_ref=base["ref"],
-        head_repository=head["repo"]["full_name"] if head.get("repo") else None,
         base_repository=base["repo"]["full_name"],
     )
 

@@ -11,7 +11,7 @@ from pitstop.bot.diff import Hunk
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """A pull request as it is now. `head_repository` is None when it was deleted."""
+    """A pull request as it is now."""
 
     number: int
     state: str
@@ -20,7 +20,6 @@ class PullRequest:
     head_sha: str
     base_sha: str
     base_ref: str
-    head_repository: str | None
     base_repository: str
 
 

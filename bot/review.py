@@ -8,7 +8,7 @@ where we wrote them ourselves.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pitstop.bot import markdown, render
@@ -162,8 +162,3 @@ def _suggestion(text: str) -> Markdown:
     """GitHub's suggestion block. `text` holds only what a comment can carry (see
     `pitstop.bot.suggestion`), so that it stands here unchanged."""
     return markdown.fenced(f"{text}\n", "suggestion")
-
-
-def counts(review: Review) -> Mapping[str, int]:
-    """Findings by the word of their severity, none left out."""
-    return {severity.label: review.count(severity) for severity in sorted(Severity, reverse=True)}

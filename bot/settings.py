@@ -90,7 +90,6 @@ class Settings:
     bundle: Path | None = None
     fail_on: str | None = None
     time_limit: float = 600.0
-    temporary: Path | None = None
     output: Path | None = None
     step_summary: Path | None = None
 
@@ -120,7 +119,6 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         bundle=reader.path(_input("bundle").variable),
         fail_on=reader.choice("fail-on", _FAIL_ON) or None,
         time_limit=reader.seconds("time-limit"),
-        temporary=reader.path("RUNNER_TEMP"),
         output=reader.path("GITHUB_OUTPUT"),
         step_summary=reader.path("GITHUB_STEP_SUMMARY"),
     )

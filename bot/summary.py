@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pitstop.bot import markdown, render
-from pitstop.bot.changes import JobChange
+from pitstop.bot.changes import JobChange, KnobChange
 from pitstop.bot.markdown import Markdown
 from pitstop.bot.placement import Placed
 from pitstop.bot.pulls import Comment
@@ -38,6 +38,16 @@ class Detail:
     audit: str
     first: bool
     finding: FindingView
+
+
+@dataclass(frozen=True, slots=True)
+class ToldChange:
+    """What a change does to a job; `more` settings are not told."""
+
+    title: str
+    kind: str
+    knobs: tuple[KnobChange, ...]
+    more: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,8 @@ def summarise(
         verdict=verdict(report, review),
         rows=[view(placed.reported, links) for placed in review.findings],
         details=tuple(_details(details, tree, links)),
-        changes=tuple(itertools.islice(_told(changes), MAX_JOBS)),
+        changes=_told(changes[:MAX_JOBS], review),
+        more_jobs=max(len(changes) - MAX_JOBS, 0),
         where=lambda location: place_link(location, links),
         answered=review.answered,
         older=[view(placed.reported, links) for placed in review.older[:MAX_OLDER]],
@@ -128,10 +139,15 @@ def _audit(rule: str) -> str:
     return rule.partition("-")[0]
 
 
-def _told(changes: Iterable[JobChange]) -> Iterator[JobChange]:
+def _told(changes: Iterable[JobChange], review: Review) -> tuple[ToldChange, ...]:
+    """The settings that findings are about come first, so that those left out matter least."""
+    faulty = {one.reported.finding.knob for one in review.findings}
+    told = []
     for change in changes:
-        knobs = change.knobs[:MAX_KNOBS]
-        yield JobChange(change.job, change.title, change.kind, knobs)
+        knobs = sorted(change.knobs, key=lambda one: (one.knob not in faulty, one.knob))
+        more = max(len(knobs) - MAX_KNOBS, 0)
+        told.append(ToldChange(change.title, change.kind, tuple(knobs[:MAX_KNOBS]), more))
+    return tuple(told)
 
 
 def find_summary(comments: Iterable[Comment]) -> Comment | None:

@@ -69,7 +69,6 @@ class FindingView:
     advice: str
     where: Markdown
     place: str
-    jobs: tuple[str, ...]
     related: tuple[Related, ...]
     patch: str
     unverified: bool
@@ -91,7 +90,6 @@ def view(reported: ReportedFinding, links: Links, tree: RepoTree | None = None) 
         advice=_sentence(finding.fix.text if finding.fix else finding.advice),
         where=place_link(finding.primary, links),
         place=f"{finding.primary.path}:{finding.primary.line}",
-        jobs=finding.jobs,
         related=tuple(
             Related(place_link(other.location, links), other.text)
             for other in finding.related[:MAX_RELATED]

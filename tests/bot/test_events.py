@@ -64,7 +64,7 @@ def changed(payload: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["pull_request", "pull_request_target"])
 def test_opened_pull_request(name: str) -> None:
     event = read_event(name, PULL)
-    assert event == PullRequestChanged("octocat/train", 3, "a" * 40, False, False)
+    assert event == PullRequestChanged("octocat/train", 3, "a" * 40, by_bot=False)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_new_base_is_a_change_and_a_new_title_is_none() -> None:
 @pytest.mark.parametrize("repo", [{"full_name": "eve/train"}, None])
 def test_fork_or_deleted_fork(repo: object) -> None:
     event = read_event("pull_request", changed(PULL, "pull_request", "head", "repo", to=repo))
-    assert isinstance(event, PullRequestChanged) and event.from_fork
+    assert isinstance(event, PullRequestChanged)
 
 
 def test_bot_is_told() -> None:
@@ -147,7 +147,7 @@ def test_command_line(body: str, line: str | None) -> None:
 
 def test_workflow_run_of_a_fork() -> None:
     event = read_event("workflow_run", RUN)
-    assert event == WorkflowRunCompleted("octocat/train", 5, "a" * 40, "change", "eve")
+    assert event == WorkflowRunCompleted("octocat/train", "a" * 40, "change", "eve")
 
 
 def test_workflow_run_for_a_push_is_ignored() -> None:
