@@ -41,6 +41,8 @@ lock: .venv/.dev  ## take the newest dependencies into requirements/
 	cd requirements && ../$(BIN)/uv pip compile $(LOCK) --group ../pyproject.toml:build -o build.txt
 	cd requirements && ../$(BIN)/uv pip compile $(LOCK) --group ../pyproject.toml:dev \
 		-c image.txt -c build.txt ../pyproject.toml -o dev.txt
+	cd requirements && ../$(BIN)/uv pip compile $(LOCK) --group ../pyproject.toml:models \
+		-c dev.txt -o models.txt
 
 LOCK := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header
 
@@ -56,8 +58,11 @@ types:
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv/.dev: requirements/dev.txt .venv/.run
+# PyTorch stands outside the lock: which of its builds fits differs between machines.
+.venv/.dev: requirements/dev.txt requirements/models.txt .venv/.run
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install --quiet --require-hashes --no-deps -r requirements/models.txt
 	@touch $@
 
 .venv/.made:

@@ -32,7 +32,12 @@ RUNTIME = [Requirement(text) for text in PYPROJECT["project"]["dependencies"]]
 
 @pytest.mark.parametrize(
     ("lock", "wanted"),
-    [("image", RUNTIME), ("build", asked("build")), ("dev", RUNTIME + asked("dev"))],
+    [
+        ("image", RUNTIME),
+        ("build", asked("build")),
+        ("dev", RUNTIME + asked("dev")),
+        ("models", asked("models")),
+    ],
 )
 def test_lock_has_what_is_asked_for(lock: str, wanted: list[Requirement]) -> None:
     pinned = pins(lock)
@@ -46,7 +51,7 @@ def test_ci_tests_what_the_image_ships() -> None:
     assert {name: dev.get(name) for name in pins("image")} == pins("image")
 
 
-@pytest.mark.parametrize("lock", ["image", "build", "dev"])
+@pytest.mark.parametrize("lock", ["image", "build", "dev", "models"])
 def test_every_pin_has_a_hash_and_no_address(lock: str) -> None:
     text = (ROOT / "requirements" / f"{lock}.txt").read_text()
     assert "://" not in text
