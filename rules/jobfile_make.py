@@ -26,54 +26,67 @@ _MAX_LINES = 20_000
 _AUTOMATIC = "${{ set by make }}"
 
 
+Range = tuple[int, int]
+
+
 @dataclass(slots=True)
 class _Makefile:
-    """Variables as far as read; `unsure` ones are set under a condition."""
+    """What was read so far. `unsure` variables are set under a condition; `local` ones belong to
+    a target; a recipe is its range and the targets it makes."""
 
     file: SourceFile
-    values: dict[str, tuple[int, int]] = field(default_factory=dict)
-    appended: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    values: dict[str, Range] = field(default_factory=dict)
+    appended: dict[str, list[Range]] = field(default_factory=dict)
     unsure: set[str] = field(default_factory=set)
     exported: set[str] = field(default_factory=set)
+    local: dict[str, dict[str, Range]] = field(default_factory=dict)
+    recipes: list[tuple[Range, tuple[str, ...]]] = field(default_factory=list)
+    depth: int = 0
+    default_for: str = ""
+    targets: tuple[str, ...] | None = None
 
 
 def read_makefile(file: SourceFile, tree: RepoTree) -> Iterator[Script]:
     """A Script for each recipe line."""
     make = _Makefile(file)
-    recipes: list[tuple[int, int, dict[str, tuple[int, int]]]] = []
-    local: dict[str, tuple[int, int]] = {}
-    depth, default_for, in_rule, defined = 0, "", False, False
+    defined = False
     for start, end in _logical_lines(file):
         line = file.text[start:end]
         if defined or line.startswith("define "):
             defined = not line.startswith("endef")
-        elif in_rule and line.startswith("\t"):
-            recipes.append((start + 1, end, local))
-        elif not line.strip() or line.lstrip().startswith("#"):
-            continue
-        elif condition := _CONDITION.match(line):
-            depth += {"else": 0, "endif": -1}.get(condition[1], 1)
-            default_for = condition[2] if condition[1] == "ifndef" else ""
-        elif found := _ASSIGNMENT.match(line):
-            value = _value(file, start + found.end(), end)
-            if found["target"]:
-                local = {**local, found["name"]: value}
-                continue
-            in_rule = False
-            sure = depth <= 0 or default_for == found["name"]
-            _assign(make, found, value, sure=sure)
-        elif exports := _EXPORT.match(line):
-            make.exported.update(exports[1].split())
-        elif rule := _RULE.match(line):
-            in_rule, local = True, {}
-            if rule["recipe"]:
-                recipes.append((start + rule.start("recipe"), end, local))
-    for start, end, own in recipes:
-        text = _recipe(make, start, end, own)
+        elif make.targets is not None and line.startswith("\t"):
+            make.recipes.append(((start + 1, end), make.targets))
+        elif line.strip() and not line.lstrip().startswith("#"):
+            _take_line(make, line, start, end)
+    for span, targets in make.recipes:
+        own = {n: v for t in targets for n, v in make.local.get(t, {}).items()}
+        text = _recipe(make, *span, own)
         yield read_text(text, tree, Scope(text, file.path, _exports(make)))
 
 
-def _logical_lines(file: SourceFile) -> Iterator[tuple[int, int]]:
+def _take_line(make: _Makefile, line: str, start: int, end: int) -> None:
+    """A condition, an assignment, an export or the head of a rule."""
+    if condition := _CONDITION.match(line):
+        make.depth += {"else": 0, "endif": -1}.get(condition[1], 1)
+        make.default_for = condition[2] if condition[1] == "ifndef" else ""
+    elif found := _ASSIGNMENT.match(line):
+        value = _value(make.file, start + found.end(), end)
+        if found["target"]:
+            for target in found["target"].split():
+                make.local.setdefault(target, {})[found["name"]] = value
+            return
+        make.targets = None
+        sure = make.depth <= 0 or make.default_for == found["name"]
+        _assign(make, found, value, sure=sure)
+    elif exports := _EXPORT.match(line):
+        make.exported.update(exports[1].split())
+    elif rule := _RULE.match(line):
+        make.targets = tuple(line.partition(":")[0].split())
+        if rule["recipe"]:
+            make.recipes.append(((start + rule.start("recipe"), end), make.targets))
+
+
+def _logical_lines(file: SourceFile) -> Iterator[Range]:
     """Lines with their continuations, as ranges of the file without the line end."""
     begin: int | None = None
     for number in range(1, min(len(file.line_starts), _MAX_LINES) + 1):
@@ -87,7 +100,7 @@ def _logical_lines(file: SourceFile) -> Iterator[tuple[int, int]]:
         yield begin, len(file.text)
 
 
-def _value(file: SourceFile, start: int, end: int) -> tuple[int, int]:
+def _value(file: SourceFile, start: int, end: int) -> Range:
     """A value without the comment and the blanks behind it."""
     text = file.text[start:end]
     comment = re.search(r"(?<!\\)#", text)
@@ -96,7 +109,7 @@ def _value(file: SourceFile, start: int, end: int) -> tuple[int, int]:
     return start, start + len(text.rstrip())
 
 
-def _assign(make: _Makefile, found: re.Match[str], value: tuple[int, int], *, sure: bool) -> None:
+def _assign(make: _Makefile, found: re.Match[str], value: Range, *, sure: bool) -> None:
     name, operator = found["name"], found["op"]
     if found["export"] and "export" in found[0]:
         make.exported.add(name)
@@ -124,7 +137,7 @@ def _exports(make: _Makefile) -> dict[str, Binding]:
     return out
 
 
-def _recipe(make: _Makefile, start: int, end: int, own: dict[str, tuple[int, int]]) -> ShellText:
+def _recipe(make: _Makefile, start: int, end: int, own: dict[str, Range]) -> ShellText:
     """A recipe line as the shell gets it: `@` and `-` gone, variables put in."""
     while start < end and make.file.text[start] in "@-+ \t":
         start += 1
@@ -136,8 +149,8 @@ def _recipe(make: _Makefile, start: int, end: int, own: dict[str, tuple[int, int
 def _expand(
     make: _Makefile,
     builder: TextBuilder,
-    span: tuple[int, int],
-    own: dict[str, tuple[int, int]],
+    span: Range,
+    own: dict[str, Range],
     depth: int,
 ) -> None:
     """Copy a range of the file; each `$(NAME)` becomes the text that NAME holds."""
@@ -164,7 +177,7 @@ def _variable(
     make: _Makefile,
     builder: TextBuilder,
     found: re.Match[str],
-    own: dict[str, tuple[int, int]],
+    own: dict[str, Range],
     depth: int,
 ) -> None:
     name = found["a"] or found["b"]

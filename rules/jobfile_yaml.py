@@ -40,8 +40,8 @@ def scalar_text(file: SourceFile, entry: Entry) -> ShellText:
             at = found + len(token)
         else:
             builder.invent(token)
-            if rewritten := _RUN.match(file.text, at, end):
-                at = rewritten.end()
+            rewritten = None if token.isspace() else _RUN.match(file.text, at, end)
+            at = rewritten.end() if rewritten else at
     return builder.build()
 
 
