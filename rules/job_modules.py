@@ -50,6 +50,7 @@ class Program:
 
     def __init__(self, modules: tuple[PyModule, ...] = ()) -> None:
         self.modules = modules
+        self._mentioned: dict[str, bool] = {}
         self._found: dict[tuple[str, ...], tuple[str, Location] | None] = {}
 
     @property
@@ -61,6 +62,12 @@ class Program:
     def trains(self) -> bool:
         """True when one of the modules trains."""
         return any(module.trains for module in self.modules)
+
+    def mentions(self, word: str) -> bool:
+        """True when a word stands anywhere in the program's files."""
+        if word not in self._mentioned:
+            self._mentioned[word] = any(word in module.file.text for module in self.modules)
+        return self._mentioned[word]
 
     @functools.cached_property
     def calls(self) -> Mapping[str, tuple[tuple[int, Call], ...]]:

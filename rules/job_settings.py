@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pitstop.rules.configs import ConfigFile, Entry
-from pitstop.rules.finding import Location, Setting, Surface, Value
+from pitstop.rules.finding import Location, Setting, Surface, Unknown, Value
 from pitstop.rules.frameworks import Framework
 from pitstop.rules.frameworks.spelling import SILENT, Spelling, cast_value, plain_name
 from pitstop.rules.job import Word
@@ -164,8 +164,6 @@ def _span(words: tuple[Word, ...]) -> Location | None:
 
 def from_env(framework: Framework, env: Mapping[str, Word]) -> Iterator[Written]:
     """The variables in force that a framework knows."""
-    from pitstop.rules.finding import Unknown
-
     for name, word in env.items():
         rows = framework.named(name, Surface.ENV)
         if rows:
@@ -209,13 +207,15 @@ def default_settings(
     versions: Versions,
     settings: Mapping[str, tuple[Setting, ...]],
     *,
-    doubt: Value | None = None,
+    doubt: Unknown | None = None,
+    mentions: Callable[[str], bool] = lambda word: False,
     anchor: Location | None = None,
 ) -> Iterator[Setting]:
     """What the framework does for each knob that it has an opinion on.
 
-    `doubt` is the Unknown to give instead when more may be written than can be seen; `anchor`
-    the call in which the framework's arguments are given, where there is one.
+    `doubt` is the Unknown to give instead when more may be written than can be seen, `mentions`
+    tells whether a word stands in the program; `anchor` is the call in which the framework's
+    arguments are given, where there is one.
     """
     values = {knob: found[0].value for knob, found in settings.items()}
     for knob, alternatives in framework.defaults.items():
@@ -223,7 +223,13 @@ def default_settings(
         if len(plain) == len(alternatives):
             values.setdefault(knob, framework.default(knob, versions))
     for knob in framework.defaults:
-        value = doubt if doubt is not None else framework.default(knob, versions, values)
+        word = next((w for w in framework.doubts.get(knob, ()) if mentions(w)), None)
+        unsure = (
+            doubt
+            if doubt is not None
+            else (Unknown(f"the program speaks of {word}") if word else None)
+        )
+        value = unsure if unsure is not None else framework.default(knob, versions, values)
         row = next((r for r in framework.rows if r.knob == knob and not r.extra), None)
         yield Setting(
             knob, value, Surface.DEFAULT, row.name if row else "", framework.name, name_at=anchor

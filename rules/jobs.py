@@ -242,7 +242,15 @@ def _with_defaults(
     done: set[str] = set()
     for framework in speakers:
         doubt, anchor = _doubt(framework, draft, configs)
-        for default in default_settings(framework, versions, settings, doubt=doubt, anchor=anchor):
+        defaults = default_settings(
+            framework,
+            versions,
+            settings,
+            doubt=doubt,
+            mentions=draft.program.mentions,
+            anchor=anchor,
+        )
+        for default in defaults:
             if default.knob not in done:
                 done.add(default.knob)
                 found[default.knob] = (*found.get(default.knob, ()), default)

@@ -92,8 +92,10 @@ class Framework:
     alone) or helper (DeepSpeed, accelerate, plain PyTorch: beside any). `part_of` names the
     main framework whose dialect a helper is (TRL of hf_trainer). `rows` are its own spellings
     first, then those of the framework it extends. `packages` are its distributions.
-    `config_calls` make its configuration object, `parsers` read it from the command line (a
-    framework with its own program needs none). `closed` refuses names that it does not know.
+    `doubts` are words that, standing anywhere in the program, take the certainty from a knob's
+    default: it may be set in a way that was not understood. `config_calls` make its
+    configuration object, `parsers` read it from the command line (a framework with its own
+    program needs none). `closed` refuses names that it does not know.
     """
 
     name: str
@@ -108,6 +110,7 @@ class Framework:
     rows: tuple[Spelling, ...]
     known: Mapping[str, Known]
     defaults: Mapping[str, tuple[DefaultValue, ...]]
+    doubts: Mapping[str, tuple[str, ...]]
     config_calls: tuple[str, ...]
     parsers: tuple[str, ...]
     closed: bool

@@ -17,7 +17,7 @@ FLAG_STYLES = ("hf", "store_true", "value")
 
 _TOP = {
     "name", "title", "kind", "rank", "packages", "extends", "part_of", "purpose", "detect",
-    "spellings", "known", "defaults", "config_calls", "closed", "own_defaults", "parsers",
+    "spellings", "known", "defaults", "config_calls", "closed", "own_defaults", "parsers", "doubts",
 }  # fmt: skip
 _GROUP = {"on", "calls", "flags", "package", "names", "present", "inherit"}
 _ROW = {
@@ -117,6 +117,7 @@ class _Reader:
             rows=rows + (base.rows if base else ()),
             known={**(base.known if base else {}), **known},
             defaults={**defaults, **_defaults(file, data)},
+            doubts={**(base.doubts if base else {}), **_doubts(file, data)},
             config_calls=(
                 *_words(file, "config_calls", data.get("config_calls", [])),
                 *(base.config_calls if base else ()),
@@ -311,6 +312,14 @@ def _alternative(row: Mapping[str, Any]) -> DefaultValue:
         for knob, words in row.get("if", {}).items()
     }
     return DefaultValue(value, row.get("when", ""), settings)
+
+
+def _doubts(file: str, data: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for name, words in data.get("doubts", {}).items():
+        _knob(file, "doubts", name)
+        found[name] = _words(file, f"doubts.{name}", words)
+    return found
 
 
 def _default(value: Any) -> Value:

@@ -510,6 +510,20 @@ def test_precision_of_a_plain_loop(code: str, expected: str) -> None:
     assert only({"train.py": "import torch\n" + code + LOOP}).value("precision.compute") == expected
 
 
+def test_a_word_in_the_program_takes_the_certainty_from_a_default() -> None:
+    code = "import torch\nfrom functools import partial\ncast = partial(torch.autocast, 'cuda')\n"
+    job = only({"train.py": code + LOOP})
+    assert isinstance(job.value("precision.compute"), Unknown)
+
+
+def test_a_trainer_that_makes_its_own_loader_has_no_default_workers() -> None:
+    code = PARSER.replace("Trainer(args=args)", "MyTrainer(args=args)") + (
+        "class MyTrainer(Trainer):\n    def get_train_dataloader(self): ...\n"
+    )
+    job = only({"train.py": code, "run.sh": "python train.py --output_dir x\n"})
+    assert isinstance(job.value("dataloader.workers"), Unknown)
+
+
 # --- processes and strategy -------------------------------------------------------------------
 
 
