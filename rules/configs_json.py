@@ -22,7 +22,8 @@ from pitstop.rules.finding import Location, Scalar, Unknown, Value
 from pitstop.rules.notes import note_beside
 from pitstop.rules.tree import SourceFile, UnreadableError
 
-_GAP = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+# No possessive quantifiers: before Python 3.11.5 they give up matches (python/cpython#106052).
+_GAP = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?(?![\w.])")
 _WORDS: dict[str, Scalar] = {
     "true": True, "false": False, "null": None,

@@ -20,13 +20,14 @@ from pitstop.rules.notes import note_beside
 from pitstop.rules.tree import SourceFile, UnreadableError
 
 _LINE = re.compile(r"line (\d+)")
-_BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*+")
-_SPACE = re.compile(r"[ \t]*+")
+# No possessive quantifiers: before Python 3.11.5 they give up matches (python/cpython#106052).
+_BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_BASIC = re.compile(r'"(?:[^"\\\n]|\\.)*+"')
+_BASIC = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"')
 _LITERAL = re.compile(r"'[^'\n]*'")
-_LONG_BASIC = re.compile(r'"""(?:[^"\\]|\\[\s\S]|"(?!""))*+"{3,5}')
-_LONG_LITERAL = re.compile(r"'''(?:[^']|'(?!''))*+'{3,5}")
+_LONG_BASIC = re.compile(r'"""[^"\\]*(?:(?:\\[\s\S]|"(?!""))[^"\\]*)*"{3,5}')
+_LONG_LITERAL = re.compile(r"'''[^']*(?:'(?!'')[^']*)*'{3,5}")
 _WORD = re.compile(r"[^\s,\]}#]+(?: (?=\d\d:)[^\s,\]}#]+)?")
 
 
