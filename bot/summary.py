@@ -18,6 +18,9 @@ from pitstop.bot.views import FindingView, Links, place_link, view
 from pitstop.rules.finding import Severity
 from pitstop.rules.tree import RepoTree
 
+MAX_DETAILS = 150
+"""Findings that are explained; more than a comment holds, and a report has them all."""
+
 MAX_OLDER = 50
 MAX_UNREAD = 20
 MAX_JOBS = 20
@@ -90,7 +93,7 @@ def summarise(
         "summary.md.j2",
         verdict=verdict(report, review),
         rows=[view(placed.reported, links) for placed in review.findings],
-        details=tuple(_details(details, tree, links)),
+        details=tuple(_details(details[:MAX_DETAILS], tree, links)),
         changes=_told(changes[:MAX_JOBS], review),
         more_jobs=max(len(changes) - MAX_JOBS, 0),
         where=lambda location: place_link(location, links),

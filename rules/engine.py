@@ -69,6 +69,7 @@ def _rules() -> tuple[Rule, ...]:
     return tuple(sorted(found, key=lambda rule: rule.info.id))
 
 
+@functools.cache
 def all_rules() -> tuple[RuleInfo, ...]:
     """The metadata of every rule, by id."""
     return tuple(rule.info for rule in _rules())
