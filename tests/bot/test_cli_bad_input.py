@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -55,14 +56,24 @@ def pitstop(
     return done.returncode, done.stdout, done.stderr
 
 
-def sentence(result: tuple[int, str, str]) -> str:
-    """The one sentence of a refused run."""
-    code, out, error = result
-    assert code == 2
-    assert not [line for line in out.splitlines() if not line.startswith("::error title=Pitstop::")]
-    assert error.startswith("pitstop: ")
-    assert error.count("\n") == 1
-    return error.removeprefix("pitstop: ").removesuffix("\n")
+class Refused(Protocol):
+    def __call__(self, *words: str | Path) -> str: ...
+
+
+@pytest.fixture
+def sentence(capsys: pytest.CaptureFixture[str]) -> Refused:
+    """Runs a command that must be refused, and returns its one sentence."""
+
+    def run(*words: str | Path) -> str:
+        assert main(list(map(str, words))) == 2
+        captured = capsys.readouterr()
+        out = [line for line in captured.out.splitlines() if not line.startswith("::error ")]
+        assert out == []
+        assert captured.err.startswith("pitstop: ")
+        assert captured.err.count("\n") == 1
+        return captured.err.removeprefix("pitstop: ").removesuffix("\n")
+
+    return run
 
 
 def unread(folder: Path, capsys: pytest.CaptureFixture[str]) -> Mapping[str, str]:
@@ -75,31 +86,29 @@ def unread(folder: Path, capsys: pytest.CaptureFixture[str]) -> Mapping[str, str
     return {item["path"]: item["reason"] for item in report.get("unread", ())}
 
 
-def test_no_such_path(tmp_path: Path) -> None:
+def test_no_such_path(tmp_path: Path, sentence: Refused) -> None:
     missing = tmp_path / "nowhere"
-    assert sentence(pitstop("audit", missing)) == (
+    assert sentence("audit", missing) == (
         f"{missing}: no such file or folder; give the path of a repository."
     )
 
 
-def test_a_file_instead_of_a_folder(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder(tmp_path: Path, sentence: Refused) -> None:
     file = project(tmp_path) / "run.sh"
-    assert (
-        sentence(pitstop("audit", file)) == f"{file} is a file; give the folder of the repository."
-    )
+    assert sentence("audit", file) == f"{file} is a file; give the folder of the repository."
 
 
-def test_not_a_git_repository_with_base(tmp_path: Path) -> None:
+def test_not_a_git_repository_with_base(tmp_path: Path, sentence: Refused) -> None:
     project(tmp_path)
-    assert sentence(pitstop("audit", tmp_path, "--base", "main")) == (
+    assert sentence("audit", tmp_path, "--base", "main") == (
         f"{tmp_path} is not in a git repository; --base compares with a git revision,"
         " so leave it out or run in a clone."
     )
 
 
-def test_unknown_revision(tmp_path: Path) -> None:
+def test_unknown_revision(tmp_path: Path, sentence: Refused) -> None:
     subprocess.run(["git", "init", "-q", project(tmp_path)], check=True)
-    assert "no such revision" in sentence(pitstop("audit", tmp_path, "--base", "nosuch"))
+    assert "no such revision" in sentence("audit", tmp_path, "--base", "nosuch")
 
 
 @pytest.mark.parametrize(
@@ -175,25 +184,25 @@ def test_file_names_that_are_not_utf_8(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["audit", str(folder)]) == 0
 
 
-def test_invalid_configuration(tmp_path: Path) -> None:
+def test_invalid_configuration(tmp_path: Path, sentence: Refused) -> None:
     project(tmp_path, **{".github/pitstop.yml": "goal: balanced\ngaol: memory\n"})
-    assert sentence(pitstop("audit", tmp_path)) == (
+    assert sentence("audit", tmp_path) == (
         ".github/pitstop.yml:2: unknown key 'gaol'; did you mean 'goal'?"
     )
 
 
-def test_configuration_that_is_not_there(tmp_path: Path) -> None:
+def test_configuration_that_is_not_there(tmp_path: Path, sentence: Refused) -> None:
     project(tmp_path)
     config = tmp_path / "no.yml"
-    assert sentence(pitstop("audit", tmp_path, "--config", config)) == (
+    assert sentence("audit", tmp_path, "--config", config) == (
         f"{config}: No such file or directory; give the path of a configuration."
     )
 
 
-def test_output_that_cannot_be_written(tmp_path: Path) -> None:
+def test_output_that_cannot_be_written(tmp_path: Path, sentence: Refused) -> None:
     project(tmp_path)
     target = tmp_path / "no" / "report.txt"
-    assert sentence(pitstop("audit", tmp_path, "--output", target)) == (
+    assert sentence("audit", tmp_path, "--output", target) == (
         f"{target}: cannot be written (No such file or directory); give another --output."
     )
 
@@ -202,13 +211,15 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
     "command",
     ["a; b", "python train.py | tee log", "$(curl x) train.py", "'", "", "echo hello"],
 )
-def test_launch_command_that_is_not_one_plain_command(tmp_path: Path, command: str) -> None:
-    assert sentence(pitstop("audit", project(tmp_path), "--launch", command))
+def test_launch_command_that_is_not_one_plain_command(
+    tmp_path: Path, command: str, sentence: Refused
+) -> None:
+    assert sentence("audit", project(tmp_path), "--launch", command)
 
 
-def test_unknown_rule(tmp_path: Path) -> None:
-    result = pitstop("audit", project(tmp_path), "--select", "eager-atention")
-    assert "did you mean 'eager-attention'?" in sentence(result)
+def test_unknown_rule(tmp_path: Path, sentence: Refused) -> None:
+    said = sentence("audit", project(tmp_path), "--select", "eager-atention")
+    assert "did you mean 'eager-attention'?" in said
 
 
 @pytest.mark.parametrize(
@@ -226,41 +237,50 @@ def test_unknown_rule(tmp_path: Path) -> None:
         [],
     ],
 )
-def test_wrong_usage_is_exit_code_2(words: list[str]) -> None:
-    code, out, error = pitstop(*words)
-    assert (code, out) == (2, "")
-    assert error.startswith("usage: pitstop")
+def test_wrong_usage_is_exit_code_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("usage: pitstop")
 
 
-def test_action_without_a_token(tmp_path: Path) -> None:
-    environment = {
+def test_action_without_a_token(
+    tmp_path: Path, sentence: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
         "GITHUB_REPOSITORY": "octo/train",
         "GITHUB_EVENT_NAME": "pull_request",
         "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
         "GITHUB_WORKSPACE": str(tmp_path),
         "GITHUB_TOKEN": "",
         "INPUT_GITHUB-TOKEN": "",
-    }
-    assert "give the input `github-token`" in sentence(pitstop("action", **environment))
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert "give the input `github-token`" in sentence("action")
 
 
-def test_action_outside_of_github() -> None:
-    names = {name: "" for name in os.environ if name.startswith("GITHUB_")}
-    text = sentence(pitstop("action", **names))
-    assert "GITHUB_EVENT_PATH is not set" in text
+def test_action_outside_of_github(sentence: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("GITHUB_"):
+            monkeypatch.delenv(name)
+    assert "GITHUB_EVENT_PATH is not set" in sentence("action")
 
 
-def test_empty_folder_is_fine(tmp_path: Path) -> None:
-    code, out, error = pitstop("audit", tmp_path)
-    assert (code, error) == (0, "")
-    assert out.startswith("No findings")
+def test_empty_folder_is_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("No findings")
 
 
 def test_read_only_folder_is_fine(tmp_path: Path) -> None:
-    project(tmp_path)
-    tmp_path.chmod(0o555)
-    code, _, error = pitstop("audit", tmp_path)
-    tmp_path.chmod(0o755)
+    folder = project(tmp_path)
+    for parent in (folder, *folder.parents):
+        if parent.is_relative_to("/tmp") and parent != Path("/tmp"):
+            parent.chmod(0o755)
+    folder.chmod(0o555)
+    code, _, error = pitstop("audit", folder, user=65534)
+    folder.chmod(0o755)
     assert (code, error) == (0, "")
 
 
