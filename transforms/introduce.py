@@ -108,16 +108,16 @@ def _start(setting: Setting) -> int:
 
 
 def _takes_flags(place: Place, framework: Framework) -> bool:
-    """Whether the framework parses the command line of the job's program."""
+    """Whether the framework parses the command line of the job's program. Of a program that is
+    not in the repository, the flags that it is given tell."""
     job = place.job
-    if job.launch is None:
-        return False
-    if any(s.surface is Surface.FLAG and s.framework == framework.name for s in job.written()):
-        return True
-    if framework.kind == "helper" and framework.part_of is None:
+    if job.launch is None or (framework.kind == "helper" and framework.part_of is None):
         return False
     if not framework.parsers:
         return framework.name == job.framework and framework.name != "pytorch"
+    if job.entry is None:
+        given = (s.framework for s in job.written() if s.surface is Surface.FLAG)
+        return framework.name in given
     modules = (place.facts.modules.get(path) for path in job.files)
     calls = (call for module in modules if module for call in module.calls)
     return any(matches(call.name, framework.parsers) for call in calls)
@@ -162,6 +162,8 @@ def _flag_beside(place: Place) -> Location | None:
 def _at_call(place: Place, value: Scalar) -> Outcome:
     """The call that leaves the keyword out."""
     at = place.setting.name_at
+    if at is not None and not at.path.endswith(".py"):
+        return Refused(f"{place.setting.knob} follows from how the program is launched")
     module = place.facts.module(at.path) if at else None
     for call in module.calls if module else ():
         if call.location == at:
@@ -177,8 +179,10 @@ def _into_config_call(place: Place, value: Scalar, *, framework: Framework) -> O
         for call in module.calls if module else ():
             if matches(call.name, framework.config_calls):
                 found[call.location] = call
-    if len(found) != 1:
-        return Refused(f"{len(found) or 'no'} calls make the configuration of the job")
+    if not found:
+        return Refused(f"there is no place where {place.setting.knob} can be written")
+    if len(found) > 1:
+        return Refused(f"{len(found)} calls make the configuration of the job")
     (call,) = found.values()
     if call.open_ended:
         return Refused("the configuration call takes arguments that cannot be seen")

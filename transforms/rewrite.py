@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pitstop.rules.finding import Scalar, Surface
+from pitstop.rules.finding import Scalar, Surface, Value
 from pitstop.rules.frameworks import Framework, frameworks
 from pitstop.rules.frameworks.spelling import Spelling, Unwritable
 from pitstop.rules.written_names import speakers
@@ -18,6 +18,8 @@ def rewrite(place: Place, value: Scalar) -> Outcome:
     """Give the written setting another value, by another name where its own cannot say it."""
     setting = place.setting
     row = row_of(setting)
+    if row is None and setting.surface is Surface.STATEMENT:
+        return Refused(f"{setting.name} is a call, not a value")
     if row is None:
         return Refused(f"how {setting.name} is written is not known")
     if negated(setting, row):
@@ -58,11 +60,19 @@ def _by_another_name(place: Place, row: Spelling, value: Scalar) -> Outcome:
     for other in _writers(place):
         if other.name != row.name and not isinstance(other.written(value), Unwritable):
             return _respell(place, row, other, value)
-    framework = frameworks()[setting.framework]
-    if framework.default(setting.knob, place.facts.versions) == value:
+    if _left_to_itself(place) == value:
         config = setting.surface in config_settings.SURFACES
         return config_settings.silence(place, row) if config else erase(place)
     return Refused(f"{setting.name} cannot say {value}, and no other name here can")
+
+
+def _left_to_itself(place: Place) -> Value:
+    """The knob's value when the setting says nothing: what decides next."""
+    setting, versions = place.setting, place.facts.versions
+    others = [s for s in place.job.settings.get(setting.knob, ()) if s != setting]
+    if others:
+        return others[0].value
+    return frameworks()[setting.framework].default(setting.knob, versions)
 
 
 def _writers(place: Place) -> Iterator[Spelling]:

@@ -92,8 +92,6 @@ def _do(job: TrainingJob, step: _Step, facts: ProjectFacts) -> Outcome:
         return erase(place)
     if not step.setting.written:
         return introduce(place, step.value)
-    if step.setting.surface is Surface.STATEMENT and step.setting.value_at is None:
-        return Refused(f"{step.setting.name} is a call, not a value")
     return rewrite(place, step.value)
 
 

@@ -55,6 +55,12 @@ def code(call: str, head: str = TORCH) -> dict[str, str]:
     return {"train.py": f"{head}{call}{LOOP}"}
 
 
+OWN_OPTIONS = (
+    "import argparse\nfrom transformers import Trainer, TrainingArguments\np = argparse.ArgumentParser()\n"
+    "p.add_argument('--workers', type=int, default=1)\na = p.parse_args()\n"
+    "Trainer(args=TrainingArguments('out', dataloader_num_workers=a.workers, **kw)).train()\n"
+)
+
 SWITCH = code(
     "import argparse\np = argparse.ArgumentParser()\np.add_argument('--x')\n"
     "p.add_argument('--pin', action='store_true')\nargs = p.parse_args()\n"
@@ -145,6 +151,9 @@ CHANGED = {
         code("import argparse\np = argparse.ArgumentParser()\np.add_argument('--workers', type=int, default=0)\nargs = p.parse_args()\nloader = DataLoader(ds, num_workers=args.workers)\n"),
         "dataloader.workers", 4,
         code("import argparse\np = argparse.ArgumentParser()\np.add_argument('--workers', type=int, default=4)\nargs = p.parse_args()\nloader = DataLoader(ds, num_workers=args.workers)\n")),
+    "program with its own options": Case(
+        {"run.sh": "python train.py --workers 2\n", "train.py": OWN_OPTIONS.replace(", **kw", "")}, "precision.compute", "bf16",
+        {"train.py": OWN_OPTIONS.replace(", **kw", ", bf16=True")}),
     "switch of the program's own, on": Case(
         {"run.sh": "python train.py --x 1\n", **SWITCH}, "dataloader.pin_memory", True,
         {"run.sh": "python train.py --x 1 --pin\n"}),
@@ -201,6 +210,7 @@ def test_knob_is_set(case: Case) -> None:
 
 
 REFUSED = {
+    "program with its own options": ({"run.sh": "python train.py --workers 2\n", "train.py": OWN_OPTIONS}, "precision.compute", "bf16"),
     "no such knob here": (lf(""), "kernels.unknown", True),
     "value from outside": (hf(" --logging_steps $1"), "log.steps", 10),
     "arguments that cannot be seen": (code("loader = DataLoader(ds, **kw)\n"), "dataloader.workers", 4),
