@@ -78,6 +78,12 @@ def test_defaults_are_canonical(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(frameworks()))
+def test_only_a_default_can_be_doubted(name: str) -> None:
+    one = frameworks()[name]
+    assert set(one.doubts) <= set(one.defaults)
+
+
+@pytest.mark.parametrize("name", sorted(frameworks()))
 def test_renamed_names_lead_to_a_known_one(name: str) -> None:
     one = frameworks()[name]
     for known in one.known.values():
