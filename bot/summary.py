@@ -14,7 +14,9 @@ from pitstop.bot.placement import Placed
 from pitstop.bot.pulls import Comment
 from pitstop.bot.report import Report
 from pitstop.bot.review import MAX_BODY, Review
+from pitstop.bot.rule_pages import CATALOGUES
 from pitstop.bot.views import FindingView, Links, place_link, view
+from pitstop.rules.engine import all_rules
 from pitstop.rules.finding import Severity
 from pitstop.rules.tree import RepoTree
 
@@ -94,6 +96,7 @@ def summarise(
         verdict=verdict(report, review),
         rows=[view(placed.reported, links) for placed in review.findings],
         details=tuple(_details(details[:MAX_DETAILS], tree, links)),
+        more_details=max(len(details) - MAX_DETAILS, 0),
         changes=_told(changes[:MAX_JOBS], review),
         more_jobs=max(len(changes) - MAX_JOBS, 0),
         where=lambda location: place_link(location, links),
@@ -131,15 +134,16 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _details(placed: Iterable[Placed], tree: RepoTree, links: Links) -> Iterator[Detail]:
-    """Grouped by audit, which is what a rule's id begins with."""
-    ordered = sorted(placed, key=lambda one: _audit(one.reported.finding.rule))
-    for audit, group in itertools.groupby(ordered, lambda one: _audit(one.reported.finding.rule)):
+    """Grouped by audit: the general one, and one for each framework."""
+    audits = {info.id: info.catalogue for info in all_rules()}
+
+    def audit(one: Placed) -> str:
+        name = audits.get(one.reported.finding.rule, "")
+        return CATALOGUES.get(name, name or "Other")
+
+    for name, group in itertools.groupby(sorted(placed, key=audit), audit):
         for number, one in enumerate(group):
-            yield Detail(audit, number == 0, view(one.reported, links, tree))
-
-
-def _audit(rule: str) -> str:
-    return rule.partition("-")[0]
+            yield Detail(name, number == 0, view(one.reported, links, tree))
 
 
 def _told(changes: Iterable[JobChange], review: Review) -> tuple[ToldChange, ...]:
