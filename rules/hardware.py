@@ -44,7 +44,7 @@ def _gpu(key: str, row: Mapping[str, Any], gib: int) -> Gpu:
     return Gpu(
         key=key,
         title=row["title"],
-        memory=row["memory"] * gib,
+        memory=int(row["memory"] * gib),
         capability=capability,
         bandwidth=row["bandwidth"],
         link=row["link"],

@@ -607,7 +607,7 @@ def test_what_the_user_says_of_the_machine_goes_first() -> None:
     (job,) = gather(tree, hardware=HardwareFacts(gpu="h200", gpus_per_node=4)).jobs
     assert (job.hardware.gpu, job.hardware.gpus_per_node) == ("h200", 4)
     assert job.hardware.capability == (9, 0)
-    assert job.hardware.memory == 141 * 2**30
+    assert 139 * 2**30 < (job.hardware.memory or 0) < 141 * 2**30
 
 
 def test_only_keeps_the_jobs_that_touch_a_path() -> None:
