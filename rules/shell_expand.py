@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from pitstop.rules.shell_lexer import (
     RawWord,
     Substitution,
 )
+from pitstop.rules.shell_patterns import transformed
 from pitstop.rules.shell_text import Mark, ShellText
 from pitstop.rules.shell_values import (
     Binding,
@@ -342,7 +342,7 @@ class Expander:
             return (self._unknown(part, f"part of {part.name}"),)
         text, pattern = text_of(value), text_of(argument)
         self.lexer.spend(len(text) * 10)
-        result = _transform(text, part.operator, pattern)
+        result = transformed(text, part.operator, pattern)
         if result is None:
             return (self._unknown(part, f"part of {part.name}"),)
         if len(value) == 1 and result and (at := text.find(result)) >= 0 and result != text:
@@ -396,33 +396,3 @@ def _spaced(expander: Expander, part: Parameter, fields: Sequence[Field] | None)
             out.append(expander._made(part, " "))
         out += field
     return bounded(tuple(out)) if out else ()
-
-
-def _transform(text: str, operator: str, pattern: str) -> str | None:
-    if len(text) > 2_000 or len(pattern) > 200:
-        return None
-    if operator in ("^^", ",,") and not pattern:
-        return text.upper() if operator == "^^" else text.lower()
-    if operator in ("#", "##", "%", "%%"):
-        return _trimmed(text, operator, pattern)
-    if operator in ("/", "//"):
-        old, _, new = pattern.partition("/")
-        if not old or re.search(r"[*?\[\\]", old):
-            return None
-        return text.replace(old, new, 1 if operator == "/" else -1)
-    if operator == ":" and (found := re.fullmatch(r"\s*(\d{1,5})(?::(\d{1,5}))?", pattern)):
-        start = int(found[1])
-        return text[start : start + int(found[2])] if found[2] else text[start:]
-    return None
-
-
-def _trimmed(text: str, operator: str, pattern: str) -> str | None:
-    if pattern.count("*") > 2 or len(text) > 400:
-        return None
-    matches = re.compile(fnmatch.translate(pattern)).match
-    lengths = range(len(text) + 1)
-    for length in lengths if len(operator) == 1 else reversed(lengths):
-        piece = text[:length] if operator[0] == "#" else text[len(text) - length :]
-        if matches(piece):
-            return text[length:] if operator[0] == "#" else text[: len(text) - length]
-    return text

@@ -21,7 +21,7 @@ from pitstop.rules.shell_nesting import (
     closing,
 )
 
-MAX_WORK = 8_000_000
+MAX_WORK = 5_000_000
 """Work for one script: characters looked at (nested text more than once), words and values."""
 WORD = 30
 """What a word costs, in characters."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -225,9 +224,7 @@ class Programs:
 
 def _is_script(word: Word) -> bool:
     """`./run.sh`, `scripts/run.sh`: a path, started directly."""
-    return word.text.endswith((".sh", ".bash", ".slurm", ".sbatch")) and bool(
-        posixpath.basename(word.text)
-    )
+    return word.text.endswith((".sh", ".bash", ".slurm", ".sbatch"))
 
 
 def _without_prefix(value: Field, length: int) -> Field:

@@ -57,6 +57,8 @@ def _read(
         act(Statements(session, text), Flow(scope))
     except ExhaustedError as reached:
         session.note_unread(text, 0, f"read in part: {reached}")
+    except RecursionError:  # the limits on nesting come first, unless our caller is deep already
+        session.note_unread(text, 0, "read in part: nested too deeply")
     exports = {
         name: word_of(binding.value, text, 0, 0) for name, binding in scope.exports().items()
     }

@@ -19,7 +19,7 @@ from pitstop.rules.tree import RepoTree, SourceFile, UnreadableError, normalise
 
 MAX_STATEMENTS = 20_000
 MAX_COMMANDS = 5_000
-MAX_NESTING = 50
+MAX_NESTING = 40
 """Statements, functions, scripts and substitutions inside each other."""
 MAX_FOLLOWED = 60
 _MAX_UNREAD = 50
@@ -78,11 +78,16 @@ class Session:
     def enter(self, what: object) -> bool:
         """Go one level deeper; False when it is too deep, or when `what` (a script, a function)
         is already being read."""
-        if self._nesting >= MAX_NESTING or (what is not None and what in self._active):
+        if self.full or (what is not None and what in self._active):
             return False
         self._nesting += 1
         self._active.append(what)
         return True
+
+    @property
+    def full(self) -> bool:
+        """True when nothing more may nest."""
+        return self._nesting >= MAX_NESTING
 
     def leave(self) -> None:
         """Undo `enter`."""

@@ -32,14 +32,12 @@ if TYPE_CHECKING:
 
 Functions = dict[str, Callable[[Flow], None]]
 
-_RESERVED = frozenset({"if", "then", "elif", "else", "fi", "do", "done", "while", "until"}) | {
-    "{",
-    "}",
-    "!",
-    "time",
-    "coproc",
-    "function",
-}
+_RESERVED = frozenset(
+    {
+        "if", "then", "elif", "else", "fi", "do", "done", "while", "until", "{", "}", "!", "time",
+        "coproc", "function",
+    }
+)  # fmt: skip
 _SKIPPED = frozenset({"for", "select", "case", "in", "esac"})
 
 
@@ -75,6 +73,8 @@ class Statements:
         """Read another text from here: a sourced file, `eval`, the inside of `$()`; a script of
         its own (`child`) does not share functions."""
         if not self.session.enter(what):
+            if self.session.full:
+                self.session.note_unread(text, 0, "nested too deeply")
             return
         try:
             self.lexer.spend(5 * len(text.text))  # the grammar and the search for heredocs
@@ -231,11 +231,8 @@ class Statements:
         """A variable in the middle of a loop that changes it."""
         why = f"{name} changes in a loop"
         mark = (unknown(self.text, node.start_byte, node.start_byte, why, soft=True),)
-        return (
-            Binding((*binding.fields, mark), True, binding.exported)
-            if binding.array
-            else (Binding((mark,), False, binding.exported))
-        )
+        fields = (*binding.fields, mark) if binding.array else (mark,)
+        return replace(binding, fields=fields)
 
     def _loop_values(self, node: Node, scope: Scope) -> list[Field]:
         """The words after `in`."""
