@@ -101,7 +101,7 @@ class _Reader:
         if parent is not None and parent not in self.raw:
             raise SchemaError(f"{file}: extends {parent!r}, which does not exist")
         base = self.framework(parent, inherited=True) if parent else None
-        defaults = base.defaults if base and not data.get("own_defaults") else {}
+        heir = base if base and not data.get("own_defaults") else None
         rows = tuple(self._rows(name, data, inherited))
         known = {k.name: k for k in self._known(name, data, rows)}
         return Framework(
@@ -116,8 +116,8 @@ class _Reader:
             detection=_detection(file, data["detect"]),
             rows=rows + (base.rows if base else ()),
             known={**(base.known if base else {}), **known},
-            defaults={**defaults, **_defaults(file, data)},
-            doubts={**(base.doubts if base else {}), **_doubts(file, data)},
+            defaults={**(heir.defaults if heir else {}), **_defaults(file, data)},
+            doubts={**(heir.doubts if heir else {}), **_doubts(file, data)},
             config_calls=(
                 *_words(file, "config_calls", data.get("config_calls", [])),
                 *(base.config_calls if base else ()),
