@@ -44,7 +44,8 @@ LAUNCHERS: Mapping[str, Launcher] = {
             "cpu multi-gpu tpu use-mps-device use-deepspeed use-fsdp use-megatron-lm"
             " use-parallelism-config use-xpu ipex quiet q m module no-python debug same-network"
             " tpu-cluster no-tpu-cluster tpu-use-sudo dynamo-use-fullgraph dynamo-use-dynamic"
-            " dynamo-use-regional-compilation enable-cpu-affinity fp16 h help"
+            " dynamo-use-regional-compilation enable-cpu-affinity downcast-bf16 fp16 h help"
+            " fp8-use-autocast-during-eval"
         ),
     ),
     DEEPSPEED: Launcher(
