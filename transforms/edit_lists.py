@@ -47,12 +47,12 @@ def list_removals(file: SourceFile, first: Word, last: Word) -> Iterator[tuple[E
         after = stop + (2 if file.text.startswith("\r\n", stop) else int(stop < len(file.text)))
         yield (Edit.replace(file, Span(line_start(file, start.start), after), ""),)
         return
-    behind = re.match(r"\s*,\s*", file.text[end.end :])
+    behind = re.match(r"\s*+,\s*+", file.text[end.end :])
     if behind:
         yield (Edit.replace(file, Span(start.start, end.end + behind.end()), ""),)
-    before = re.search(r"\s*,\s*$", file.text[: start.start])
-    if before:
-        yield (Edit.replace(file, Span(before.start(), end.end), ""),)
+    before = file.text[: start.start].rstrip()
+    if before.endswith(","):
+        yield (Edit.replace(file, Span(len(before[:-1].rstrip()), end.end), ""),)
 
 
 def _dash(file: SourceFile, where: Span) -> str | None:

@@ -277,14 +277,25 @@ def _lines_behind(
     if continued:
         yield (Edit.replace(file, Span(stop, stop), f"{mark}{indent}{text}{continued[1]}\\"),)
         return
-    previous = re.search(r"([ \t]*)\\(?:\r?\n|\r)$", file.text[:start])
-    if previous:
+    previous = _continued_before(file, start)
+    if previous is not None:
         blank = previous[1] or " "
         yield (Edit.replace(file, Span(end, end), f"{blank}\\{mark}{indent}{text}"),)
     elif rest.lstrip().startswith("#"):
         yield (Edit.replace(file, Span(stop, stop), f"{mark}{indent}{text}"),)
     else:
         yield (Edit.replace(file, Span(end, end), f"{mark}{indent}{text}"),)
+
+
+def _continued_before(file: SourceFile, start: int) -> tuple[int, str] | None:
+    """Of the line before this one, when it is continued: where the blanks before its backslash
+    begin, and the blanks."""
+    line = file.position(start)[0] - 1
+    text = file.line_text(line)
+    if not text.endswith("\\"):
+        return None
+    kept = text[:-1].rstrip(" \t")
+    return file.line_starts[line - 1] + len(kept), text[len(kept) : -1]
 
 
 def _removals(target: Target, flag: Word, given: Word | None) -> list[Edit] | Refused:
@@ -312,11 +323,11 @@ def _tidy(file: SourceFile, span: Span) -> Span:
     rest = text[span.end : stop]
     if text[start : span.start].strip():
         return _with_blanks(file, span)
-    previous = re.search(r"[ \t]*\\(?:\r?\n|\r)$", text[:start])
+    previous = _continued_before(file, start)
     if previous and not rest.strip():
-        return Span(previous.start(), stop)
+        return Span(previous[0], stop)
     if previous and _ENDS_COMMAND.match(rest) and not rest.endswith("\\"):
-        return Span(previous.start(), span.end)
+        return Span(previous[0], span.end)
     if not re.fullmatch(r"[ \t]*(\\|#.*)?", rest):
         joins = start > 0 and rest[:1] == ")"
         return Span(line_end(file, start - 1), span.end) if joins else _with_blanks(file, span)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -351,9 +351,9 @@ def _indent(file: SourceFile, mapping: Node) -> str | None:
 
 def _step(file: SourceFile, root: Node) -> str:
     """The file's own indent of a nested mapping, two spaces if there is none."""
-    waiting = [root]
+    waiting = deque([root])
     while waiting:
-        node = waiting.pop(0)
+        node = waiting.popleft()
         for key, value in node.pairs:
             if value.kind == "mapping" and not value.flow and value.pairs:
                 outer, inner = (file.position(n.start)[1] for n in (key, value.pairs[0][0]))

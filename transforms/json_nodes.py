@@ -11,8 +11,8 @@ from pitstop.rules.tree import SourceFile, UnreadableError
 
 MAX_NESTING = 200
 
-_BLANK = re.compile(r"(?:[\s\ufeff]|//[^\r\n]*|\#[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\r\n]|\\.)*"')
+_BLANK = re.compile(r"(?:[\s\ufeff]|//[^\r\n]*|\#[^\r\n]*|/\*.*?\*/)*+", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\r\n]|\\.)*+"')
 _WORD = re.compile(r"[-+.\w]+")
 _COMMENT = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|\#[^\r\n]*|/\*.*?\*/', re.DOTALL)
 

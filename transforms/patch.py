@@ -4,11 +4,14 @@ bytes outside an edit stay as they are."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pitstop.rules.finding import Span
 from pitstop.rules.tree import RepoTree, SourceFile
+
+MAX_COMPARED_LINES = 3_000
+"""Beyond this, two texts are not compared line by line: a change becomes one edit."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -128,9 +131,14 @@ def edits_between(file: SourceFile, text: str) -> tuple[Edit, ...]:
     """The edits that turn a file into `text`, one for each run of changed lines, without what
     both have at its ends."""
     old, new = (t.splitlines(keepends=True) for t in (file.text, text))
-    starts = [0]
+    head = _shared(old, new)
+    tail = _shared(old[head:][::-1], new[head:][::-1])
+    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
+    starts = [sum(map(len, file.text.splitlines(keepends=True)[:head]))]
     for line in old:
         starts.append(starts[-1] + len(line))
+    if max(len(old), len(new)) > MAX_COMPARED_LINES:
+        return (_trimmed(file, Span(starts[0], starts[-1]), "".join(new)),)
     found: list[Edit] = []
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():
@@ -148,8 +156,8 @@ def _trimmed(file: SourceFile, span: Span, text: str) -> Edit:
     )
 
 
-def _shared(a: str, b: str) -> int:
-    """How many characters two texts have in common at their beginning."""
+def _shared(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many characters or lines two texts have in common at their beginning."""
     return next(
         (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import tokenize
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,12 +14,19 @@ from pitstop.rules.tree import SourceFile, UnreadableError
 from pitstop.transforms.members import Members
 
 BOM = "\ufeff"
+MAX_LINE = 20_000
+"""Characters; longer lines are generated, and slow to find places in."""
 
 _SILENT = frozenset({tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT})
 
 
 def parse(file: SourceFile) -> ast.Module:
-    """The file's tree. Raises UnreadableError with the line where it stops being Python."""
+    """The file's tree. Raises UnreadableError with the line where it stops being Python, or that
+    is too long to be written by hand."""
+    starts = [*file.line_starts, len(file.text)]
+    for line, (start, end) in enumerate(itertools.pairwise(starts), 1):
+        if end - start > MAX_LINE:
+            raise UnreadableError(f"line {line}: longer than {MAX_LINE} characters")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
