@@ -247,17 +247,23 @@ def _insert_lines(file: SourceFile, mapping: Node, lines: list[str], after: int 
     rest = file.text[sibling.end : end]
     if rest.strip() and not rest.lstrip().startswith("#"):
         return Refused("something else stands on the line before the new key")
+    if end == len(file.text) and _last_scalar(sibling).style in ("|", ">"):
+        return Refused("the block of text before the new key would get a line end")
     mark = newline(file, sibling.end)
     return (Edit.replace(file, Span(end, end), "".join(mark + line for line in lines)),)
 
 
 def _kept_block(file: SourceFile, node: Node) -> bool:
     """The node ends in a `|+` block, whose blank lines are content."""
-    while node.kind != "scalar":
-        if node.flow or not (node.pairs or node.items):
-            return False
+    last = _last_scalar(node)
+    return last.style in ("|", ">") and file.position(last.end)[1] == 1
+
+
+def _last_scalar(node: Node) -> Node:
+    """What the node ends in; itself where that is no scalar of a block collection."""
+    while node.kind != "scalar" and not node.flow and (node.pairs or node.items):
         node = node.pairs[-1][1] if node.pairs else node.items[-1]
-    return node.style in ("|", ">") and file.position(node.end)[1] == 1
+    return node
 
 
 def _first_key(file: SourceFile, root: Node | None, path: Path, value: Scalar) -> Edits:

@@ -133,6 +133,12 @@ def test_refused(text: str, path: Path, request: pytest.FixtureRequest) -> None:
     assert isinstance(set_key(file(text), path, value), Refused)
 
 
+def test_text_at_the_end_of_a_file_gets_no_line_end() -> None:
+    text = "a:\n  b: |\n    x=${{ y }}"
+    assert isinstance(set_key(file(text), ("a", "c"), 1), Refused)
+    assert isinstance(set_key(file(text + "\n"), ("a", "c"), 1), Changed)
+
+
 def test_only_key_of_a_block_is_not_removed() -> None:
     assert isinstance(remove_key(file("a:\n  b: 1\n"), ("a", "b")), Refused)
 
@@ -248,7 +254,7 @@ def test_insert_and_remove_restores_the_file(text: str, data: st.DataObject, val
         beside = (*parent, data.draw(st.sampled_from(sorted(inner))))
     outcome = set_key(file(text), path, value, beside=beside)
     if isinstance(outcome, Refused):  # a text block at the end of a file without a line end
-        assert "also change" in outcome.reason
+        assert "block of text" in outcome.reason
         return
     changed = after(text, outcome)
     assert yaml.safe_load(changed) == replaced(loaded, path, value)
