@@ -103,7 +103,7 @@ CHANGED = {
     "flag, what becomes void goes": Case(
         hf(" --dataloader_num_workers 4 --dataloader_prefetch_factor 2"), "dataloader.workers", 0,
         {"run.sh": "torchrun train.py --output_dir out --dataloader_num_workers 0\n"}),
-    "main framework before its helper's file": Case(
+    "main framework before DeepSpeed's file": Case(
         hf(" --deepspeed ds.json", **{"ds.json": '{"zero_optimization": {"stage": 2}}\n'}), "precision.compute", "bf16",
         {"run.sh": "torchrun train.py --output_dir out --deepspeed ds.json --bf16 True\n"}),
     "json key": Case(
