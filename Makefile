@@ -15,7 +15,7 @@ demo: .venv/.run  ## install into .venv and show a review of a pull request
 
 test: .venv/.dev lint  ## every check and every test
 	.ci/engine
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 lint: .venv/.dev types  ## style, types, layers, workflows, schemas
 	$(BIN)/ruff check .

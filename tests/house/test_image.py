@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 RUNNER = 1001
 """The user that GitHub's hosted machines run jobs as."""
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 TRAIN = """\
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments, HfArgumentParser
