@@ -11,6 +11,7 @@ import enum
 from dataclasses import dataclass
 
 from pitstop.rules.architecture import Architecture
+from pitstop.rules.ranges import Range
 
 GIB = 2**30
 
@@ -32,8 +33,18 @@ class Sharding(enum.StrEnum):
 
     @property
     def shards_weights(self) -> bool:
-        """Weights are gathered for use only."""
-        return self in (Sharding.ZERO3, Sharding.FSDP_FULL, Sharding.FSDP_HYBRID)
+        """Each rank keeps its share of the weights."""
+        return self in (
+            Sharding.ZERO3,
+            Sharding.FSDP_FULL,
+            Sharding.FSDP_HYBRID,
+            Sharding.FSDP_GRAD_OP,
+        )
+
+    @property
+    def fsdp(self) -> bool:
+        """One of PyTorch's own."""
+        return self.value.startswith("fsdp")
 
     @property
     def shards_gradients(self) -> bool:
@@ -47,15 +58,17 @@ class Sharding(enum.StrEnum):
 
 
 class Keeping(enum.StrEnum):
-    """In which formats an optimizer step keeps a trainable parameter (bytes per parameter).
+    """In which formats an optimizer step keeps a trainable parameter.
 
-    AUTOCAST: fp32 weights and gradients, matrix products cast on the fly (torch.amp).
-    MASTER: 16-bit weights beside fp32 copies (DeepSpeed, Megatron; FSDP MixedPrecision keeps
-    its fp32 shards the same way). PURE: everything in the 16-bit format. FP32: no mixing.
+    FP32: no mixing. AUTOCAST: fp32 weights and gradients, matrix products cast on the fly
+    (torch.amp). SHARDS: fp32 shards that are gathered in 16 bits (FSDP MixedPrecision).
+    MASTER: 16-bit weights beside fp32 copies (DeepSpeed, Megatron). PURE: everything in the
+    16-bit format.
     """
 
     FP32 = "fp32"
     AUTOCAST = "autocast"
+    SHARDS = "shards"
     MASTER = "master"
     PURE = "pure"
 
@@ -65,14 +78,30 @@ class Formats:
     """Bytes per trainable parameter of each kept tensor; `frozen` per frozen parameter.
 
     `cast` is the 16-bit copy that autocast makes of each weight in the forward pass and keeps
-    until the region ends (torch/amp/autocast_mode.py, cache_enabled).
+    until the region ends (torch/amp/autocast_mode.py, cache_enabled); `gathered` is a weight
+    that sharding brings together for use.
     """
 
     weight: float
     gradient: float
     master: float
     cast: float
+    gathered: float
     frozen: float
+
+    @property
+    def stepped(self) -> float:
+        """Bytes per parameter of what the optimizer updates."""
+        return 4.0 if self.master else self.weight
+
+
+_FORMATS: dict[Keeping, tuple[float, float, float, float, float]] = {
+    Keeping.FP32: (4, 4, 0, 0, 4),
+    Keeping.AUTOCAST: (4, 4, 0, 2, 4),
+    Keeping.SHARDS: (4, 4, 0, 0, 2),
+    Keeping.MASTER: (2, 2, 4, 0, 2),
+    Keeping.PURE: (2, 2, 0, 0, 2),
+}
 
 
 def formats(keeping: Keeping, *, gradient: float | None = None, frozen_bits: int = 16) -> Formats:
@@ -81,16 +110,9 @@ def formats(keeping: Keeping, *, gradient: float | None = None, frozen_bits: int
     `gradient` overrides the gradient's bytes (4 for fp32 accumulation in DeepSpeed and
     Megatron); `frozen_bits` is 32, 16, 8 or 4 for the frozen base of an adapter.
     """
-    table = {
-        Keeping.FP32: (4.0, 4.0, 0.0, 0.0),
-        Keeping.AUTOCAST: (4.0, 4.0, 0.0, 2.0),
-        Keeping.MASTER: (2.0, 2.0, 4.0, 0.0),
-        Keeping.PURE: (2.0, 2.0, 0.0, 0.0),
-    }
-    weight, grad, master, cast = table[keeping]
-    return Formats(
-        weight, grad if gradient is None else gradient, master, cast, FROZEN[frozen_bits]
-    )
+    weight, own, master, cast, gathered = _FORMATS[keeping]
+    grad = own if gradient is None else gradient
+    return Formats(weight, grad, master, cast, gathered, FROZEN[frozen_bits])
 
 
 FROZEN = {
@@ -105,64 +127,27 @@ FROZEN = {
 
 
 @dataclass(frozen=True, slots=True)
-class OptimizerState:
-    """State of one optimizer.
-
-    `per_parameter` bytes for every trainable element that is not factored; `factored` bytes per
-    row and per column of each matrix instead; `low_rank` True keeps `per_parameter` for a
-    rank-r projection of each matrix only. `follows_weight` True: state has the weight's own
-    dtype, so `per_parameter` counts elements of it (2 for Adam). `paged` state may live on the
-    host. `fused_backward` frees each gradient as soon as it is used.
-    """
-
-    per_parameter: float
-    follows_weight: bool = False
-    factored: float = 0.0
-    low_rank: bool = False
-    paged: bool = False
-    fused_backward: bool = False
-    source: str = ""
-
-
-BLOCKWISE_8BIT = 2 * (1 + 4 / 256)
-"""Two moments of one byte and an fp32 scale per block of 256 elements each
-(bitsandbytes/optim/optimizer.py; matrices under 4,096 elements stay fp32)."""
-
-OPTIMIZERS: dict[str, OptimizerState] = {
-    "adamw": OptimizerState(2, follows_weight=True, source="torch/optim/adamw.py"),
-    "adamw_fp32": OptimizerState(8, source="arXiv 1910.02054, section 3.1"),
-    "adamw_8bit": OptimizerState(BLOCKWISE_8BIT, source="bitsandbytes/optim/adamw.py"),
-    "paged_adamw": OptimizerState(8, paged=True, source="bitsandbytes/optim/adamw.py"),
-    "paged_adamw_8bit": OptimizerState(
-        BLOCKWISE_8BIT, paged=True, source="bitsandbytes/optim/adamw.py"
-    ),
-    "adamw_4bit": OptimizerState(2 * (0.5 + 4 / 128), source="torchao/optim/subclass_4bit.py"),
-    "lion": OptimizerState(1, follows_weight=True, source="arXiv 2302.06675"),
-    "lion_8bit": OptimizerState(BLOCKWISE_8BIT / 2, source="bitsandbytes/optim/lion.py"),
-    "sgd": OptimizerState(0, source="torch/optim/sgd.py"),
-    "sgd_momentum": OptimizerState(1, follows_weight=True, source="torch/optim/sgd.py"),
-    "adafactor": OptimizerState(0, factored=4, source="arXiv 1804.04235"),
-    "galore": OptimizerState(8, low_rank=True, source="arXiv 2403.03507"),
-    "apollo": OptimizerState(8, low_rank=True, source="arXiv 2412.05270"),
-    "muon": OptimizerState(4, source="one fp32 momentum per matrix element"),
-    "lomo": OptimizerState(0, fused_backward=True, source="arXiv 2306.09782"),
-}
-
-
-@dataclass(frozen=True, slots=True)
 class Layout:
     """How a model is spread: sizes of each kind of parallelism, and of the group inside which
-    data-parallel ranks share state (`shard_group` GPUs; None: all data-parallel ranks)."""
+    data-parallel ranks share state (`shard_group` GPUs; None: all data-parallel ranks).
+
+    `second_shards` GPUs keep a second 16-bit copy of the weights between them (ZeRO++ hpZ,
+    arXiv 2306.10209, section 3.2). `expert_tensor` divides each expert (None: like `tensor`).
+    `bucket_view` True: DDP's gradients live in its buckets.
+    """
 
     data: int = 1
     tensor: int = 1
     pipeline: int = 1
     context: int = 1
     expert: int = 1
+    expert_tensor: int | None = None
     sharding: Sharding = Sharding.NONE
     shard_group: int | None = None
+    second_shards: int | None = None
     offload_optimizer: bool = False
     offload_weights: bool = False
+    bucket_view: bool = False
 
     def __post_init__(self) -> None:
         sizes = (self.data, self.tensor, self.pipeline, self.context, self.expert)
@@ -182,8 +167,15 @@ class Layout:
 
     @property
     def expert_shards(self) -> int:
-        """Ranks that share one copy of an expert's training state."""
-        return max(1, self.shards // self.expert)
+        """Ranks that share one copy of an expert's training state: those of the expert's own
+        data-parallel group."""
+        ranks = self.shards * self.tensor
+        return max(1, ranks // (self.expert * self.split_experts))
+
+    @property
+    def split_experts(self) -> int:
+        """GPUs that divide one expert."""
+        return self.expert_tensor or self.tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +187,8 @@ class LocalParameters:
     experts: float
     layer: float
     """Largest layer: what a sharded rank gathers at once."""
+    ends: float = 0.0
+    """Embedding and head, which are in `dense` too."""
 
     @property
     def total(self) -> float:
@@ -212,66 +206,106 @@ def local_parameters(model: Architecture, layout: Layout) -> LocalParameters:
     ends = embedding + head if layout.pipeline == 1 else max(embedding, head)
     inner = model.parameters - model.embedding_parameters - model.head_parameters
     dense = (inner - model.routed_parameters) / (layout.tensor * layout.pipeline) + ends
-    experts = model.routed_parameters / (layout.pipeline * layout.expert * layout.tensor)
-    layer = max(model.largest_layer / layout.tensor, embedding, head)
-    return LocalParameters(dense, experts, layer)
+    experts = model.routed_parameters / (layout.pipeline * layout.expert * layout.split_experts)
+    return LocalParameters(dense, experts, model.largest_layer / layout.tensor, ends)
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Bytes per GPU of each kept part, and bytes on the host per GPU where state is offloaded."""
+    """Bytes per GPU of each kept part of what is trained, and on the host per GPU where it is
+    offloaded.
+
+    `gathered` is what sharding brings together for the layers at work; `casts` are autocast's
+    16-bit copies; `buckets` are DDP's copies of the gradients; `scratch` lives in the optimizer
+    step only.
+    """
 
     weights: float
     gradients: float
     master: float
     optimizer: float
-    live: float
-    """Weights gathered for the layers at work, and autocast's 16-bit copies."""
+    gathered: Range
+    casts: float
+    buckets: float
+    scratch: float
     host: float = 0.0
 
     @property
-    def total(self) -> float:
-        """Bytes on the GPU."""
-        return self.weights + self.gradients + self.master + self.optimizer + self.live
+    def kept(self) -> float:
+        """Bytes on the GPU from step to step, gradients included."""
+        return self.weights + self.gradients + self.master + self.optimizer
+
+
+LIVE_PARAMETERS = 1e9
+"""Elements that ZeRO-3 may keep gathered (stage3_max_live_parameters, its default)."""
 
 
 def training_states(
-    local: LocalParameters, kept: Formats, optimizer: OptimizerState, layout: Layout
+    local: LocalParameters,
+    kept: Formats,
+    layout: Layout,
+    *,
+    state: float,
+    scratch: float = 0.0,
+    fused_backward: bool = False,
 ) -> States:
-    """Training state per GPU when every parameter is trained.
+    """Training state per GPU when all of `local` is trained.
 
+    `state` is optimizer state in bytes per parameter, `scratch` what the step needs besides.
     ZeRO and FSDP divide each part by the ranks that share it; offloaded parts move to the host.
     """
-    dense, experts = layout.shards, layout.expert_shards
     sharding = layout.sharding
 
     def spread(per_parameter: float, divided: bool) -> float:
         if not divided:
             return per_parameter * local.total
-        return per_parameter * (local.dense / dense + local.experts / experts)
+        return per_parameter * (local.dense / layout.shards + local.experts / layout.expert_shards)
 
     weights = spread(kept.weight, sharding.shards_weights)
     gradients = spread(kept.gradient, sharding.shards_gradients)
-    if optimizer.fused_backward:
+    if fused_backward:
         gradients = kept.gradient * local.layer
     master = spread(kept.master, sharding.shards_optimizer)
-    state = spread(state_bytes(optimizer, kept), sharding.shards_optimizer)
-    live = spread(kept.cast, divided=False)
-    if sharding.shards_weights:
-        live = 2 * (kept.cast or kept.weight) * local.layer  # one at work, one on its way
+    optimizer = spread(state, sharding.shards_optimizer)
+    step = spread(scratch, sharding.shards_optimizer)
+    if kept.master and sharding is not Sharding.NONE:
+        step = max(step, spread(4.0, divided=True))  # the gradients' share, cast to fp32
+    replicas = layout.data * layout.context
+    copied = sharding is Sharding.NONE and replicas > 1 and not layout.bucket_view
     host = 0.0
     if layout.offload_optimizer:
-        host += master + state
-        master = state = 0.0
+        host = master + optimizer
+        master = optimizer = step = 0.0
     if layout.offload_weights:
         host += weights
         weights = 0.0
-    return States(weights, gradients, master, state, live, host)
+    return States(
+        weights=weights + second_copy(local, layout),
+        gradients=gradients,
+        master=master,
+        optimizer=optimizer,
+        gathered=gathered(local, kept.gathered, layout),
+        casts=spread(kept.cast, divided=False),
+        buckets=spread(kept.gradient, divided=False) if copied else 0.0,
+        scratch=step,
+        host=host,
+    )
 
 
-def state_bytes(optimizer: OptimizerState, kept: Formats) -> float:
-    """Optimizer state in bytes per trainable parameter. With a master copy the optimizer runs
-    on that copy, so its state is fp32."""
-    if not optimizer.follows_weight:
-        return optimizer.per_parameter
-    return optimizer.per_parameter * (4.0 if kept.master else kept.weight)
+def second_copy(local: LocalParameters, layout: Layout) -> float:
+    """Bytes of ZeRO++'s second 16-bit partition."""
+    return 2 * local.total / layout.second_shards if layout.second_shards else 0.0
+
+
+def gathered(local: LocalParameters, size: float, layout: Layout) -> Range:
+    """Bytes of weights brought together at once, `size` each: two layers (one at work, one on
+    its way) and with FSDP embedding and head, which its outermost unit holds throughout; all of
+    them with FSDP's grad-op; with ZeRO-3 up to its limit of live ones."""
+    if not layout.sharding.shards_weights or layout.shards == 1:
+        return Range.exact(0.0)
+    if layout.sharding is Sharding.FSDP_GRAD_OP:
+        return Range.exact(size * local.total)
+    if layout.sharding is Sharding.ZERO3:
+        least = min(max(2 * local.layer, local.ends), local.total)
+        return Range(size * least, size * max(least, min(local.total, LIVE_PARAMETERS)))
+    return Range.exact(size * min(2 * local.layer + local.ends, local.total))
