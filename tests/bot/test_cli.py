@@ -289,6 +289,8 @@ def test_interruption_is_exit_code_130() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A background job of a shell, as this may be, ignores the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     # More than a pipe holds: it has begun to write, and cannot end before somebody reads on.
     select.select([process.stdout], [], [])
