@@ -278,7 +278,6 @@ def stores(statement: ast.AST, name: str) -> bool:
 def used_names(module: PyModule) -> frozenset[str]:
     """Every name that the file mentions; a new one must not be among them."""
     kinds = (ast.Name, ast.arg, ast.alias, ast.FunctionDef, ast.ClassDef)
-    return frozenset(
-        getattr(node, "id", None) or getattr(node, "arg", None) or getattr(node, "name", "")
-        for node in module.nodes(*kinds)
-    )
+    fields = ("id", "arg", "name", "asname")
+    words = (getattr(node, field, None) for node in module.nodes(*kinds) for field in fields)
+    return frozenset(word for word in words if isinstance(word, str))
