@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from pitstop.rules.architecture import Architecture
 from pitstop.rules.finding import Location, Setting, Span, Unread, Value
 
 
@@ -136,7 +137,8 @@ class Fact:
 class ModelFacts:
     """What is known of the model. Counts are in parameters, sizes in units of the model.
 
-    `kind` is llm, vlm, video, vision, other; `moe` is True for mixture of experts.
+    `kind` is llm, vlm, video, vision, other; `moe` is True for mixture of experts. `shape` is
+    worked out from the rest or the model's config.json, and no part of a report.
     """
 
     name: str | None = None
@@ -152,6 +154,7 @@ class ModelFacts:
     vocabulary: int | None = None
     evidence: str = ""
     location: Location | None = None
+    shape: Architecture | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,7 @@ def _of_shape(
         vocabulary=shape.vocabulary,
         evidence=evidence,
         location=location,
+        shape=shape,
     )
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -135,3 +136,10 @@ def test_no_name_is_no_model() -> None:
         DictTree({"c.yaml": "finetuning_type: lora\ntemplate: x\ndo_train: true\n"})
     ).jobs
     assert job.model.name is None
+
+
+def test_a_shape_is_no_part_of_what_is_compared_or_reported() -> None:
+    facts = by_name("Qwen/Qwen2.5-7B")
+    assert facts.shape is not None
+    assert facts.shape.parameters == facts.parameters
+    assert facts == replace(facts, shape=None)
