@@ -121,6 +121,12 @@ def estimate(setup: Setup) -> Estimate:
     return Estimate(table.moments(), states.host, setup.tokens_per_step)
 
 
+def states_of(setup: Setup) -> States:
+    """What a run keeps of the weights that it trains."""
+    kept = formats(setup.keeping, gradient=setup.gradient_bytes, frozen_bits=setup.frozen_bits)
+    return _states(setup, local_parameters(setup.model, setup.layout), kept)[0]
+
+
 def activations_of(setup: Setup) -> ActivationBytes:
     """The activations of a run."""
     adapters = None
@@ -213,6 +219,7 @@ class _Table:
         rows = [
             Part("frozen weights", Range.exact(self.frozen), f"{kept.frozen:.3g} bytes each"),
             Part("weights", Range.exact(states.weights), f"{kept.weight:.3g} bytes each"),
+            Part("reference model", Range.exact(self._references()), "frozen copies"),
             Part("gathered weights", self.brought if step is None else NONE, "of layers at work"),
             Part("16-bit casts", casts, "autocast's copies of fp32 weights"),
             Part("gradients", gradients, f"{kept.gradient:.3g} bytes each"),
@@ -230,6 +237,12 @@ class _Table:
         rows.append(Part("fragmentation", slack, "1 to 6 % of what is allocated"))
         rows.append(Part("CUDA context and NCCL", CONTEXT, "outside PyTorch's allocator"))
         return Moment(name, tuple(row for row in rows if row.size.high > 0))
+
+    def _references(self) -> float:
+        setup, layout = self.setup, self.setup.layout
+        whole = setup.references * setup.running.element * setup.model.parameters
+        spread = layout.tensor * layout.pipeline
+        return whole / spread / (layout.shards if layout.sharding.shards_weights else 1)
 
     def _tokens(self) -> str:
         tokens = f"{self.setup.micro_batch} x {self.setup.sequence} tokens"
@@ -301,3 +314,30 @@ def _trained_locally(setup: Setup, whole: LocalParameters, count: float) -> Loca
         return LocalParameters(whole.dense * share, whole.experts * share, whole.layer)
     spread = setup.layout.tensor * setup.layout.pipeline
     return LocalParameters(count / spread, 0.0, count / spread / setup.model.layers)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """The estimates of every setup that a job may be: the one that needs least, the one that
+    needs most (whose table is shown), and the range between."""
+
+    least: Estimate
+    most: Estimate
+
+    @property
+    def total(self) -> Range:
+        """Memory at the peak, whatever is unknown."""
+        return Range(self.least.total.low, self.most.total.high)
+
+    @property
+    def exact(self) -> bool:
+        """True when nothing was unknown."""
+        return self.least == self.most
+
+
+def estimates(setups: tuple[Setup, ...]) -> Estimates:
+    """The bounds over alternatives (at least one)."""
+    found = [estimate(setup) for setup in setups]
+    return Estimates(
+        min(found, key=lambda one: one.total.low), max(found, key=lambda one: one.total.high)
+    )

@@ -23,7 +23,7 @@ class FactKind:
     text: str
 
 
-def _gpus(job: TrainingJob) -> int | None:
+def gpu_count(job: TrainingJob) -> int | None:
     """GPUs over all nodes: what the launch starts, else what the machine is said to have."""
     launch = job.launch
     if launch is None or launch.processes is None:
@@ -118,7 +118,7 @@ FACTS: Mapping[str, FactKind] = {
         lambda job: tuple(use.name for use in job.frameworks), "text", "every framework recognised"
     ),
     "job.launcher": FactKind(_launcher, "text", "the innermost launcher, python for none"),
-    "job.gpus": FactKind(_gpus, "number", "GPUs over all nodes"),
+    "job.gpus": FactKind(gpu_count, "number", "GPUs over all nodes"),
     "job.machine_gpus": FactKind(_visible_gpus, "number", "GPUs that a process may see"),
     "job.nodes": FactKind(_nodes, "number", "machines"),
     "gpu.name": FactKind(lambda job: job.hardware.gpu, "text", "kind of GPU"),

@@ -276,6 +276,9 @@ def training_states(
     if layout.offload_optimizer:
         host = master + optimizer
         master = optimizer = step = 0.0
+        if sharding.shards_gradients:  # they follow in fp32, bucket by bucket
+            host += spread(4.0, divided=True)
+            gradients = 0.0
     if layout.offload_weights:
         host += weights
         weights = 0.0

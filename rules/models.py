@@ -8,6 +8,7 @@ import importlib.resources
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pitstop.rules.architecture import Architecture, from_config
@@ -198,6 +199,24 @@ def model_key(name: str) -> str:
         if bare in _table():
             return bare
     return bare.removesuffix("-1.0")
+
+
+def shapes_near(parameters: int) -> list[Architecture]:
+    """Shapes of known dense decoders within a quarter of a parameter count, the smallest and
+    the largest hidden size among them, each with what is over or under it made up for."""
+    known = [shape for shape in _table().values() if isinstance(shape, Architecture)]
+    near = [
+        shape
+        for shape in known
+        if not shape.moe and abs(shape.parameters - parameters) <= parameters / 4
+    ]
+    if not near:
+        return []
+    near.sort(key=lambda shape: (shape.hidden * shape.layers, shape.vocabulary))
+    return [
+        replace(shape, extra=shape.extra + parameters - shape.parameters)
+        for shape in dict.fromkeys((near[0], near[-1]))
+    ]
 
 
 Known = Architecture | Mapping[str, Any]

@@ -34,6 +34,7 @@ class Setup:
     alone; `frozen_bits` and `gradient_bytes` are as in `memory.formats`. `projection` is the
     rank of GaLore and APOLLO. `buckets` are bytes of communication buffers. `kept_gradients`
     says that gradients live through the forward pass (accumulation, contiguous buffers).
+    `references` counts frozen copies of the whole model.
     """
 
     model: Architecture
@@ -58,6 +59,7 @@ class Setup:
     projection: int = 128
     buckets: Range = NONE
     kept_gradients: bool = False
+    references: int = 0
 
     @property
     def tokens_per_step(self) -> int:
