@@ -138,14 +138,19 @@ class _Writer(cst.CSTTransformer):
         self, originals: Sequence[cst.CSTNode], updated: Sequence[cst.CSTNode]
     ) -> Iterator[cst.CSTNode]:
         at = 0
+        left: list[cst.EmptyLine] = []  # comments above what was removed go to what follows
         while at < len(originals):
             wrap = self._wrapped.get(originals[at])
             count = len(wrap.statements) if wrap else 1
-            inner = [
-                statement
-                for old, new in zip(originals[at : at + count], updated[at:], strict=False)
-                for statement in self._expanded(old, new)
-            ]
+            inner: list[cst.CSTNode] = []
+            for old, new in zip(originals[at : at + count], updated[at:], strict=False):
+                below = list(self._expanded(old, new))
+                if left and below:
+                    below[0] = below[0].with_changes(leading_lines=(*left, *_lead(below[0])))
+                    left = []
+                if old in self._removed:
+                    left += [line for line in _lead(new) if line.comment]
+                inner += below
             yield from [self._under(wrap.header, inner)] if wrap else inner
             at += count
 

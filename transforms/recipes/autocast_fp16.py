@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pitstop.rules.pysource import PyModule
 from pitstop.rules.step_code import ancestors
 from pitstop.rules.versions import meets
+from pitstop.transforms.layout import raw
 from pitstop.transforms.mixed_precision import autocast_region, chooses_precision
 from pitstop.transforms.patch import Refused
 from pitstop.transforms.recipe import Case, Example, Numerics, Recipe, Refusal
@@ -148,7 +149,7 @@ def _scaled(case: Case, step: Step, region: tuple[ast.stmt, ...]) -> Iterator[Op
         made = "torch.cuda.amp.GradScaler()" if old else f"torch.amp.GradScaler({device})"
         yield Insert(outer, f"scaler = {made}")
         yield Wrap(region, f"with torch.autocast({device}, dtype=torch.float16):")
-        yield Replace(step.root, f"scaler.scale({module.raw(step.root)})")
+        yield Replace(step.root, f"scaler.scale({raw(module, step.root)})")
         if clips:
             yield Insert(clips[0], f"scaler.unscale_({update.optimizer})")
         assert isinstance(update.statement, ast.Expr)  # noqa: S101 - it is plain

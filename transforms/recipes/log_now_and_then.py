@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pitstop.rules.pysource import PyModule
 from pitstop.rules.step_code import each_step, losses, printer
+from pitstop.transforms.layout import raw
 from pitstop.transforms.patch import Refused
 from pitstop.transforms.recipe import Case, Example, Numerics, Recipe, Refusal
 from pitstop.transforms.syntax_ops import Op, Replace, Wrap
@@ -126,7 +127,7 @@ while True:
             if counter is None and isinstance(loop, ast.For) and "step" not in used_names(module):
                 counter = "step"
                 yield Replace(loop.target, f"step, {_target(module, loop.target)}")
-                yield Replace(loop.iter, f"enumerate({module.raw(loop.iter)})")
+                yield Replace(loop.iter, f"enumerate({raw(module, loop.iter)})")
             if counter is None:
                 yield Refused("the loop has no counter, and none can be added")
                 continue
@@ -161,5 +162,5 @@ def _counter(loop: ast.AST) -> str | None:
 
 def _target(module: PyModule, target: ast.expr) -> str:
     """A loop's target as one element of a tuple."""
-    text = module.raw(target)
+    text = raw(module, target)
     return text if not isinstance(target, ast.Tuple) or text.startswith("(") else f"({text})"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pitstop.rules.pysource import PyModule
 from pitstop.rules.step_code import ancestors, each_step, losses, prints
 from pitstop.transforms.hot_loop import fetched_from, reads
+from pitstop.transforms.layout import raw
 from pitstop.transforms.patch import Refused
 from pitstop.transforms.recipe import Case, Example, Numerics, Recipe, Refusal
 from pitstop.transforms.syntax_ops import Insert, Op, Replace
@@ -155,10 +156,10 @@ def _kept(step: Step) -> Iterator[_Kept | Refused]:
 
 
 def _keeping(step: Step, fetch: ast.Call, tensor: ast.expr, *, loss: bool) -> _Kept | Refused:
-    module, raw = step.module, step.module.raw(tensor)
+    module, text = step.module, raw(step.module, tensor)
     statement = statement_of(module, fetch)
     if isinstance(tensor, ast.Compare | ast.BinOp):
-        raw = f"({raw})"
+        text = f"({text})"
     count = not loss and _counts(tensor)
     if not loss and not count:
         return Refused(f"{module.raw(fetch)} is neither the loss nor a count of hits")
@@ -169,17 +170,17 @@ def _keeping(step: Step, fetch: ast.Call, tensor: ast.expr, *, loss: bool) -> _K
         name = _name(statement.target)
         plain = _product(statement.value, fetch)
         if name and plain:
-            return _Kept(name, fetch, raw if count else f"{raw}.detach().double()", shown)
+            return _Kept(name, fetch, text if count else f"{text}.detach().double()", shown)
     if isinstance(statement, ast.Assign) and statement.value is fetch:
         name = _name(statement.targets[0]) if len(statement.targets) == 1 else None
         if name:
-            return _Kept(name, fetch, raw if count else f"{raw}.detach()", shown)
+            return _Kept(name, fetch, text if count else f"{text}.detach()", shown)
     value = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         name = _name(value.func.value)
         if name and value.func.attr == "append" and value.args == [fetch]:
             shown = f"[{shown.format('value')} for value in {{0}}]"
-            return _Kept(name, fetch, raw if count else f"{raw}.detach()", shown)
+            return _Kept(name, fetch, text if count else f"{text}.detach()", shown)
     return Refused(f"{module.raw(fetch)} is used in every step")
 
 

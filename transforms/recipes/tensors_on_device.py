@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pitstop.rules.finding import Safety
 from pitstop.rules.pysource import Call
 from pitstop.rules.step_code import each_step
+from pitstop.transforms.layout import raw
 from pitstop.transforms.patch import Refused
 from pitstop.transforms.recipe import Case, Example, Numerics, Recipe, Refusal
 from pitstop.transforms.syntax_ops import Op, Replace
@@ -105,8 +106,8 @@ for batch in loader:
             if name in _RANDOM:
                 yield Refused(f"torch.{name} draws other numbers on the GPU")
                 continue
-            raw = module.raw(factory.node)
-            inside = raw[:-1].rstrip()
+            text = raw(module, factory.node)
+            inside = text[:-1].rstrip()
             comma = "" if inside.endswith(("(", ",")) else ","
             text = f"{inside}{comma} device={device})".replace("( device", "(device")
             yield Replace(call.node, text)
