@@ -77,17 +77,20 @@ class _Speller:
         return self.need(canonical)
 
     def need(self, canonical: str) -> str:
-        """Import a canonical name; returns how it is then said."""
-        *home, last = canonical.split(".")
-        by_class = len(home) > 1 and last[:1].isupper()
-        name = canonical if by_class else canonical.split(".")[0]
-        short = last if by_class else name
+        """Import a canonical name; returns how it is then said: a class by itself, everything
+        else through its package."""
+        parts = canonical.split(".")
+        first = next((i for i, part in enumerate(parts) if part[:1].isupper()), 0)
+        by_class = first > 1
+        end = first + 1 if by_class else 1
+        name, short = ".".join(parts[:end]), parts[end - 1]
+        said = ".".join((short, *parts[end:]))
         if self._bound.get(short) == name and short not in self._other:
-            return short if by_class else canonical
+            return said
         if short in self._other or short in self._bound:
             self.taken = self.taken or short
         self._needed[name] = None
-        return short if by_class else canonical
+        return said
 
     def imports(self) -> Iterator[Insert]:
         for name in sorted(self._needed):
@@ -140,19 +143,15 @@ def _stored(module: PyModule) -> frozenset[str]:
 
 
 def _place(body: list[ast.stmt], line: int, name: str) -> _Anchor:
-    """The statement beside which an import goes, and whether behind it."""
-    head = [s for s in body if s.lineno < line]
-    imports = [s for s in head if isinstance(s, ast.Import | ast.ImportFrom)]
-    future = [s for s in imports if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
+    """The statement beside which an import goes, and whether behind it: among those of its kind
+    (standard library or not), in the order of their names."""
+    imports = [s for s in body if s.lineno < line and isinstance(s, ast.Import | ast.ImportFrom)]
+    future = [s for s in imports if _root(s) == "__future__"]
     imports = [s for s in imports if s not in future]
-    root = name.split(".")[0]
-    standard = root in sys.stdlib_module_names
-    alike = [s for s in imports if (_root(s) in sys.stdlib_module_names) == standard]
-    for statement in imports:
-        if not standard and _root(statement) == root:
-            return statement, not isinstance(statement, ast.ImportFrom) or "." in name
-    if standard and alike:
-        before = [s for s in alike if isinstance(s, ast.Import) and s.names[0].name < name]
+    standard = name.split(".")[0] in sys.stdlib_module_names
+    alike = [s for s in imports if (_root(s) in sys.stdlib_module_names) == standard and _root(s)]
+    before = [s for s in alike if _order(s) < ("." in name, name)]
+    if alike:
         return (before[-1], True) if before else (alike[0], False)
     if imports:
         return (imports[0], False) if standard else (imports[-1], True)
@@ -161,6 +160,13 @@ def _place(body: list[ast.stmt], line: int, name: str) -> _Anchor:
     if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
         return body[0], True
     return body[0], False
+
+
+def _order(statement: ast.Import | ast.ImportFrom) -> tuple[bool, str]:
+    """Plain imports go before the others, each in the order of the alphabet."""
+    if isinstance(statement, ast.ImportFrom):
+        return True, statement.module or ""
+    return False, statement.names[0].name
 
 
 def _root(statement: ast.Import | ast.ImportFrom) -> str:
