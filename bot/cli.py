@@ -72,6 +72,9 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--version", action="version", version=f"pitstop {version}")
     commands = root.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_audit(commands.add_parser("audit", parents=[common], help="judge a repository"))
+    _add_estimate(
+        commands.add_parser("estimate", parents=[common], help="say where a job's memory goes")
+    )
     _add_rules(commands.add_parser("rules", parents=[common], help="list rules, or explain one"))
     _add_config(commands.add_parser("config", help="check a configuration"), common)
     action = commands.add_parser("action", parents=[common], help="run as a GitHub Action")
@@ -98,6 +101,38 @@ def _add_audit(audit: argparse.ArgumentParser) -> None:
     add("--gpus-per-node", type=_count, metavar="N", help="GPUs in each node")
     add("--nodes", type=_count, metavar="N", help="number of nodes")
     add("--config", type=Path, metavar="FILE", help="instead of .github/pitstop.yml")
+
+
+def _add_estimate(estimate: argparse.ArgumentParser) -> None:
+    from pitstop.bot import typed_job
+
+    estimate.description = (
+        "Says where the memory of each training job goes, whether it fits, and what would."
+    )
+    estimate.set_defaults(command=_estimate)
+    add = estimate.add_argument
+    add("path", type=Path, nargs="?", metavar="PATH", help="folder of the repository (here)")
+    add("--launch", metavar="CMD", help="only the job that this command starts")
+    add("--gpu", metavar="NAME", help="GPU model: H100, A100-80GB")
+    add("--gpus", type=_count, metavar="N", help="GPUs in all, where the job does not say")
+    add("--gpus-per-node", type=_count, metavar="N", help="GPUs in each node")
+    add("--micro-batch", type=_count, metavar="N", help="samples per GPU and forward pass")
+    add("--sequence", type=_count, metavar="N", help="tokens of the longest sample")
+    add("--sweep", action="store_true", help="tabulate micro batch by sequence")
+    add("--format", choices=("text", "json"), default="text", help="of the output")
+    add = estimate.add_argument_group("a model instead of a repository").add_argument
+    add("--model", metavar="NAME", help="a model's name, or the path of its config.json")
+    add("--params", type=typed_job.parameter_count, metavar="7B", help="its parameter count")
+    add("--method", choices=typed_job.METHODS, default="full", help="what is trained")
+    add("--rank", type=_count, default=8, metavar="N", help="of LoRA")
+    add("--precision", choices=typed_job.PRECISIONS, default="bf16", help="of the run")
+    add("--optimizer", default="adamw", metavar="NAME", help="its optimizer")
+    add("--sharding", choices=typed_job.SHARDINGS, default="none", help="of training state")
+    add("--offload", action="store_true", help="optimizer state on the host")
+    add("--accumulation", type=_count, default=1, metavar="N", help="micro batches per step")
+    add("--checkpointing", action="store_true", help="activations are recomputed")
+    add("--eager", action="store_true", help="attention that keeps its scores")
+    add("--fused-loss", action="store_true", help="Liger's kernels and loss")
 
 
 def _count(text: str) -> int:
@@ -129,6 +164,12 @@ def _audit(options: argparse.Namespace) -> int:
     from pitstop.bot import local
 
     return local.audit(options)
+
+
+def _estimate(options: argparse.Namespace) -> int:
+    from pitstop.bot import estimate
+
+    return estimate.run(options)
 
 
 def _rules(options: argparse.Namespace) -> int:

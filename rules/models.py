@@ -113,12 +113,13 @@ def from_file(file: SourceFile, name: str) -> ModelFacts | None:
     multimodal = "vision_config" in config
     if shape is None:
         return None
-    return _of_shape(shape, name, "vlm" if multimodal else "llm", file.path, file.location(0, 0))
+    return from_shape(shape, name, "vlm" if multimodal else "llm", file.path, file.location(0, 0))
 
 
-def _of_shape(
+def from_shape(
     shape: Architecture, name: str, kind: str, evidence: str, location: Location | None
 ) -> ModelFacts:
+    """What a shape says of a model."""
     return ModelFacts(
         name=name,
         family=shape.family,
@@ -142,7 +143,7 @@ def by_name(name: str, location: Location | None = None) -> ModelFacts:
     key = model_key(name)
     known = _table().get(key)
     if isinstance(known, Architecture):
-        return _of_shape(known, name, "llm", f"the published configuration of {key}", location)
+        return from_shape(known, name, "llm", f"the published configuration of {key}", location)
     if known is not None:
         exact = "parameters" in known
         return ModelFacts(
