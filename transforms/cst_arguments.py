@@ -9,8 +9,11 @@ import libcst as cst
 _SPACE = cst.SimpleWhitespace(" ")
 
 
-def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
-    """The call with `name=value`: in place where the keyword stands, else behind the others."""
+def with_keyword(
+    call: cst.Call, name: str, value: cst.BaseExpression, align: int | None = None
+) -> cst.Call:
+    """The call with `name=value`: in place where the keyword stands, else behind the others, and
+    on a line of its own, `align` columns inside the block, where their line is full."""
     for index, arg in enumerate(call.args):
         if arg.keyword is not None and arg.keyword.value == name:
             changed = arg.with_changes(value=value)
@@ -22,15 +25,19 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
     )
     if not call.args:
         return call.with_changes(args=[new])
-    last, new = _joined(call, new)
+    last, new = _joined(call, new, align)
     return call.with_changes(args=[*call.args[:-1], last, new])
 
 
-def _joined(call: cst.Call, new: cst.Arg) -> tuple[cst.Arg, cst.Arg]:
+def _joined(call: cst.Call, new: cst.Arg, align: int | None) -> tuple[cst.Arg, cst.Arg]:
     """The last argument and a new one behind it. What stood behind the last (a closing line, a
     trailing comma) then stands behind the new one; a comment stays where it was."""
     last = call.args[-1]
     between = _between(call)
+    if align is not None:
+        between = cst.ParenthesizedWhitespace(
+            cst.TrailingWhitespace(), (), True, cst.SimpleWhitespace(" " * align)
+        )
     if isinstance(last.comma, cst.Comma):
         end = last.comma.whitespace_after
         gap, end = _split(end, between)

@@ -17,6 +17,9 @@ from pitstop.transforms.syntax_ops import Insert, Keyword, Op, Remove, Replace, 
 _Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
+_WIDTH = 100
+
+
 class UnwritableError(Exception):
     """A change that libcst cannot write into this text; the message says why."""
 
@@ -79,6 +82,18 @@ class _Places:
             raise UnwritableError(f"{self._file.path}:{node.lineno}: an expression is not found")
         return found
 
+    def full_line(self, keywords: Sequence[Keyword]) -> int | None:
+        """How far inside its block the first argument of a call stands, when the call is on one
+        line that the new keywords would make too long; else None."""
+        call = keywords[0].call
+        more = sum(len(op.name) + len(op.text) + 3 for op in keywords)
+        line = self._file.line_text(call.lineno)
+        given = [node.col_offset for node in (*call.args, *call.keywords)]
+        if not given or call.lineno != call.end_lineno or len(line) + more <= _WIDTH:
+            return None
+        inside = self._column(call.lineno, min(given))
+        return inside - (len(line) - len(line.lstrip()))
+
     def _column(self, line: int, column: int) -> int:
         """ast counts bytes, libcst characters."""
         text = self._file.line_text(line).removeprefix(BOM)
@@ -89,6 +104,7 @@ class _Writer(cst.CSTTransformer):
     def __init__(self, module: cst.Module, places: _Places, ops: Sequence[Op]) -> None:
         super().__init__()
         self._module = module
+        self._places = places
         self._replaced: dict[cst.CSTNode, str] = {}
         self._keywords: dict[cst.CSTNode, list[Keyword]] = {}
         self._inserted: dict[cst.CSTNode, list[Insert]] = {}
@@ -116,9 +132,11 @@ class _Writer(cst.CSTTransformer):
     ) -> cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]:
         """Every kind of node is changed by place, not by kind."""
         new: cst.CSTNode = updated_node
-        for op in self._keywords.get(original_node, ()):
+        keywords = self._keywords.get(original_node, [])
+        align = self._places.full_line(keywords) if keywords else None
+        for op in keywords:
             assert isinstance(new, cst.Call)  # noqa: S101 - found at the place of a call
-            new = with_keyword(new, op.name, cst.parse_expression(op.text))
+            new = with_keyword(new, op.name, cst.parse_expression(op.text), align)
         if original_node in self._replaced:
             new = self._expression(original_node, self._replaced[original_node])
         if isinstance(original_node, cst.IndentedBlock | cst.Module):

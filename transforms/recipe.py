@@ -122,8 +122,12 @@ class Recipe(ABC):
         versions: Versions = MappingProxyType({}),
         hardware: HardwareFacts = _ANY_GPU,
         at: Span | None = None,
+        module: PyModule | None = None,
     ) -> Outcome:
-        """The change of a file. Never raises for what a file holds: the outcome says why not."""
+        """The change of a file. Never raises for what a file holds: the outcome says why not.
+
+        `at` limits it to the place that a finding spoke of. `module` is the file as read already.
+        """
         unknown = sorted(set(args) - set(self.arguments))
         if unknown:
             return Refused(f"{self.id} has no argument {unknown[0]}")
@@ -131,7 +135,7 @@ class Recipe(ABC):
         if lacking:
             return Refused(lacking)
         try:
-            module = read_module(file)
+            module = module or read_module(file)
         except UnreadableError as error:
             return Refused(f"{file.path} cannot be read: {error}")
         case = Case(module, {**self.arguments, **args}, versions, hardware, at)

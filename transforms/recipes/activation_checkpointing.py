@@ -77,9 +77,10 @@ class ActivationCheckpointing(Recipe):
         Refusal(
             """\
 import torch
+import transformers
 from project import Net
 
-model = Net().cuda()
+model = Net(transformers.AutoConfig.from_pretrained("Qwen/Qwen2.5-7B")).cuda()
 optimizer = torch.optim.AdamW(model.parameters())
 """,
             "not loaded by transformers",
@@ -111,7 +112,7 @@ optimizer = torch.optim.AdamW(model.parameters())
                 if case.concerns(call.location.span):
                     yield _removed(case, statement_of(module, call.node), call.node)
             return
-        if calls:
+        if calls or "transformers" not in libraries(module):
             return
         for model in trained_models(case):
             if isinstance(model, Refused):

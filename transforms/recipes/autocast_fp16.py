@@ -135,6 +135,8 @@ def _scaled(case: Case, step: Step, region: tuple[ast.stmt, ...]) -> Iterator[Op
     clips = _clips(step)
     if isinstance(outer, Refused):
         yield outer
+    elif any("fsdp" in name.lower() for name in module.imports.values()):
+        yield Refused("FSDP needs a gradient scaler of its own")
     elif len(found) != 1 or not found[0].plain:
         yield Refused("the step does not have exactly one plain optimizer step")
     elif _reads_gradients(step):
@@ -166,7 +168,7 @@ def _outermost(module: PyModule, step: Step) -> ast.stmt | Refused:
         if isinstance(parent, _LOOPS):
             outer = parent
         if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-            calls = [c.node for c in module.calls if c.name.rpartition(".")[2] == parent.name]
+            calls = [c.node for c in module.calls if ast.unparse(c.node.func) == parent.name]
             repeated = any(isinstance(a, _LOOPS) for c in calls for a in ancestors(module, c))
             if len(calls) != 1 or repeated:
                 return Refused(f"{parent.name}() may run often, and a scaler must outlive it")

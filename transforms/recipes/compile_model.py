@@ -11,8 +11,9 @@ from pitstop.rules.step_code import managed
 from pitstop.transforms.patch import Refused
 from pitstop.transforms.recipe import Case, Example, Numerics, Recipe, Refusal
 from pitstop.transforms.syntax_ops import Insert, Op
-from pitstop.transforms.trained_model import trained_models
+from pitstop.transforms.trained_model import TrainedModel, trained_models
 
+_DDP = "torch.nn.parallel.DistributedDataParallel"
 _FSDP1 = "torch.distributed.fsdp.FullyShardedDataParallel"
 
 
@@ -148,12 +149,21 @@ for batch in DataLoader(data, batch_size=32):
             return
         reason = _reason(module, case.args["mode"])
         for model in trained_models(case):
-            if isinstance(model, Refused) or reason:
-                yield model if isinstance(model, Refused) else Refused(str(reason))
+            if isinstance(model, Refused):
+                yield model
+                continue
+            if reason or not _wrapped_here(module, model):
+                yield Refused(reason or f"{model.name} is wrapped in another function")
                 continue
             mode = case.args["mode"]
             given = f'mode="{mode}"' if mode else ""
             yield Insert(model.ready, f"{model.name}.compile({given})", after=True)
+
+
+def _wrapped_here(module: PyModule, model: TrainedModel) -> bool:
+    """Whether every wrapper of the file is seen among the statements that make the model."""
+    inside = {id(node) for statement in model.made for node in ast.walk(statement)}
+    return all(id(call.node) in inside for call in module.calls_of(_DDP, _FSDP1))
 
 
 def _compiles(module: PyModule) -> bool:

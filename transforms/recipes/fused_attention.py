@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from pitstop.rules.pysource import Call, PyModule
 from pitstop.rules.versions import meets
 from pitstop.transforms.attention_chain import attention_of
 from pitstop.transforms.layout import call_text
@@ -12,6 +14,7 @@ from pitstop.transforms.recipe import Case, Example, Numerics, Recipe, Refusal
 from pitstop.transforms.syntax_ops import Op, Remove, Replace
 
 _FUNCTION = "torch.nn.functional.scaled_dot_product_attention"
+_FUSED = re.compile(r"scaled_dot_product|flash_?attn|flex_attention|xformers|memory_efficient")
 _HEAD = """\
 import math
 import torch
@@ -124,7 +127,7 @@ class FusedAttention(Recipe):
         for call in module.calls:
             if not call.name.lower().endswith("softmax"):
                 continue
-            if not case.concerns(call.location.span):
+            if not case.concerns(call.location.span) or _chooses(module, call):
                 continue
             found = attention_of(module, call)
             if found is None:
@@ -141,3 +144,12 @@ class FusedAttention(Recipe):
                     found.output,
                     call_text(module, found.output, _FUNCTION, found.arguments, spelled=short),
                 )
+
+
+def _chooses(module: PyModule, call: Call) -> bool:
+    """Whether the same function has a fused way already, for which this is the fallback."""
+    function = module.enclosing_function(call.node)
+    return any(
+        _FUSED.search(other.name) and module.enclosing_function(other.node) is function
+        for other in module.calls
+    )

@@ -73,7 +73,7 @@ loss = divergence(model(**batch).logits)
     def rewrite(self, case: Case) -> Iterator[Op | Refused]:
         """The class that loads each trained model."""
         module = case.module
-        if "liger_kernel" in libraries(module):
+        if "liger_kernel" in libraries(module) or "transformers" not in libraries(module):
             return
         for model in trained_models(case):
             if isinstance(model, Refused):

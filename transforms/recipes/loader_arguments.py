@@ -64,8 +64,10 @@ class LoaderArguments(Recipe):
     examples = (
         Example(
             f"{_PARTS}loader = DataLoader(Numbers(), batch_size=8, shuffle=True)\n{_TAIL}",
-            f"{_PARTS}loader = DataLoader(Numbers(), batch_size=8, shuffle=True, num_workers=2,"
-            f" pin_memory=True, persistent_workers=True)\n{_TAIL}",
+            f"{_PARTS}loader = DataLoader(Numbers(), batch_size=8, shuffle=True,\n"
+            f"                    num_workers=2,\n"
+            f"                    pin_memory=True,\n"
+            f"                    persistent_workers=True)\n{_TAIL}",
             {"cpus": 16, "gpus": 8},
         ),
     )

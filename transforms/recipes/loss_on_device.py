@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pitstop.rules.pysource import PyModule
+from pitstop.rules.pysource import Call, PyModule
 from pitstop.rules.step_code import ancestors, each_step, losses, prints
 from pitstop.transforms.hot_loop import fetched_from, reads
 from pitstop.transforms.layout import raw
@@ -121,7 +121,8 @@ for batch in loader:
 
     def rewrite(self, case: Case) -> Iterator[Op | Refused]:
         """All the values that a step fetches, or none of them."""
-        for step in training_steps(case):
+        fetches = any(_waits(case.module, call) for call in case.module.calls)
+        for step in training_steps(case) if fetches else ():
             if isinstance(step, Refused):
                 yield step
                 continue
@@ -147,12 +148,17 @@ def _kept(step: Step) -> Iterator[_Kept | Refused]:
     module, names = step.module, losses(step.module)
     for call in module.calls:
         tensor = fetched_from(call)
-        within = step.home in ancestors(module, call.node)
-        if tensor is None or not within or not each_step(module, call.node):
+        if tensor is None or step.home not in ancestors(module, call.node):
             continue
-        if prints(module, call.node) or (call.name == "float" and _name(tensor) not in names):
+        if not _waits(module, call) or (call.name == "float" and _name(tensor) not in names):
             continue
         yield _keeping(step, call.node, tensor, loss=_name(tensor) in names)
+
+
+def _waits(module: PyModule, call: Call) -> bool:
+    """Whether a value is fetched in every step, and not only to be printed."""
+    node = call.node
+    return fetched_from(call) is not None and each_step(module, node) and not prints(module, node)
 
 
 def _keeping(step: Step, fetch: ast.Call, tensor: ast.expr, *, loss: bool) -> _Kept | Refused:
