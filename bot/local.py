@@ -16,7 +16,7 @@ from pitstop.bot.audit import AuditRequest, Progress, audit_tree
 from pitstop.bot.config import Config, check_config, find_config, load_config, read_config
 from pitstop.bot.report import Report, ReportedFinding
 from pitstop.rules.finding import Severity, UserError
-from pitstop.rules.tree import FolderTree
+from pitstop.rules.tree import FolderTree, GitTree
 
 
 def audit(options: argparse.Namespace) -> int:
@@ -26,10 +26,10 @@ def audit(options: argparse.Namespace) -> int:
         raise UserError(f"{folder} is a file; give the folder of the repository.")
     tree = SnapshotTree(FolderTree(folder))
     config = config_of(options.config) if options.config else read_config(tree)
-    request = _request(options, config)
-    if options.base is not None:
-        request = _with_base(request, folder, options.base)
-    with _progress() as progress:
+    with (
+        _with_base(_request(options, config), folder, options.base) as request,
+        _progress() as progress,
+    ):
         report = audit_tree(tree, request, progress=progress)
     shown = _introduced(report)
     applied = apply_safe(tree, shown.findings) if options.fix else None
@@ -87,11 +87,18 @@ def _ids(words: list[str]) -> tuple[str, ...]:
     return tuple(word.strip() for item in words for word in item.split(",") if word.strip())
 
 
-def _with_base(request: AuditRequest, folder: Path, revision: str) -> AuditRequest:
+@contextlib.contextmanager
+def _with_base(request: AuditRequest, folder: Path, revision: str | None) -> Iterator[AuditRequest]:
+    """The request with the state before the change, where a revision is given."""
+    if revision is None:
+        yield request
+        return
     base = worktree.base_of(folder, revision)
-    return dataclasses.replace(
+    yield dataclasses.replace(
         request, base=base.tree, base_revision=base.revision, renames=base.renames
     )
+    if isinstance(base.tree, GitTree):
+        base.tree.close()
 
 
 @contextlib.contextmanager
