@@ -68,6 +68,7 @@ class Architecture:
     partial_rotary: bool = False
     parallel: bool = False
     softcap: bool = False
+    output_gate: bool = False
     extra_per_layer: int = 0
     extra: int = 0
 
@@ -82,7 +83,7 @@ class Architecture:
         if self.latent:
             return self._latent_parameters(self.latent)
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        count = self.hidden * (q + 2 * kv) + q * self.hidden
+        count = self.hidden * (q * (2 if self.output_gate else 1) + 2 * kv) + q * self.hidden
         count += (q + 2 * kv) * self.bias_qkv + self.hidden * self.bias_o
         return count + {"none": 0, "head": 2 * self.head_dim, "full": q + kv}[self.qk_norm]
 
@@ -246,6 +247,7 @@ def _build(family: str, row: Mapping[str, Any], config: Config) -> Architecture:
         partial_rotary=row["partial_rotary"],
         parallel=bool(_evaluate(row["parallel"], config, sizes)),
         softcap=bool(config.get("attn_logit_softcapping")) if row["softcap"] else False,
+        output_gate=row["output_gate"],
         extra_per_layer=int(_evaluate(row["extra_per_layer"], config, sizes)),
         extra=int(_evaluate(row["extra"], config, sizes)),
     )
