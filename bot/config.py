@@ -106,7 +106,8 @@ class Config(_Section):
     )
     paths: Paths = Field(default=Paths(), description="Which files take part.")
     language: Literal["en", "zh"] = Field(
-        default="en", description="Language of everything that is posted."
+        default="en",
+        description="Language of reports. Accepted now, used by a later version.",
     )
     review: Review = Field(default=Review(), description="How a pull request is answered.")
     jobs: dict[str, OptimizeJob] = Field(
