@@ -75,6 +75,32 @@ def settle(written: Iterable[Written]) -> dict[str, tuple[Setting, ...]]:
     return {knob: tuple(_ordered(pairs)) for knob, pairs in found.items()}
 
 
+def spelled_out(written: Iterable[Written]) -> dict[str, Written]:
+    """By knob the strongest place where somebody wrote what is so anyway (`bf16: false`): it
+    sets nothing, but it is where a reader looks for the setting."""
+    found: dict[str, Written] = {}
+    for one in sorted(written, key=lambda w: w.rank):
+        if one.single and not one.condition and one.value is False and one.raw:
+            for row in one.rows:
+                if row.knob is not None and not row.dead and row.read(one.value) is SILENT:
+                    found.setdefault(row.knob, one)
+    return found
+
+
+def at_place(default: Setting, place: Written | None) -> Setting:
+    """A default shown where it is spelled out, if it has no place of its own."""
+    if place is None or default.where is not None or not default.known:
+        return default
+    return replace(
+        default,
+        name=place.name,
+        raw=place.raw,
+        value_at=place.value_at,
+        name_at=place.name_at,
+        note=place.note,
+    )
+
+
 def _ordered(pairs: list[tuple[Rank, Setting]]) -> Iterator[Setting]:
     """The settings by rank; a word that two frameworks understand alike counts once."""
     seen: set[tuple[Location | None, Location | None, Surface]] = set()

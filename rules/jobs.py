@@ -30,11 +30,13 @@ from pitstop.rules.job_modules import does_something_else
 from pitstop.rules.job_parallel import with_parallelism
 from pitstop.rules.job_settings import (
     Written,
+    at_place,
     default_settings,
     from_config,
     from_env,
     from_flags,
     settle,
+    spelled_out,
 )
 from pitstop.rules.job_start import Start
 from pitstop.rules.models import model_of
@@ -150,7 +152,7 @@ def _job(
     for named in followed:
         reader = _reader(named, speakers)
         written += tuple(from_config(reader, named.config)) if reader else ()
-    settled = _with_defaults(settle(written), draft, configs, speakers, versions)
+    settled = _with_defaults(written, draft, configs, speakers, versions)
     settings, launch = with_parallelism(settled, launch, configs, speakers)
     entry = draft.entry
     paths = dict.fromkeys(c.config.path for c in configs)
@@ -227,7 +229,7 @@ def _with_helpers(
 
 
 def _with_defaults(
-    settings: dict[str, tuple[Setting, ...]],
+    written: tuple[Written, ...],
     draft: Draft,
     configs: tuple[NamedConfig, ...],
     speakers: tuple[Framework, ...],
@@ -235,6 +237,8 @@ def _with_defaults(
 ) -> dict[str, tuple[Setting, ...]]:
     """Settings with what each framework does by itself at their end: first what calls do that
     leave a keyword out, then the defaults of the frameworks, of which the first has the say."""
+    settings = settle(written)
+    places = spelled_out(written)
     found = dict(settings)
     for framework in speakers:
         for anchored in anchored_defaults(framework, draft.program):
@@ -253,7 +257,8 @@ def _with_defaults(
         for default in defaults:
             if default.knob not in done:
                 done.add(default.knob)
-                found[default.knob] = (*found.get(default.knob, ()), default)
+                shown = at_place(default, places.get(default.knob))
+                found[default.knob] = (*found.get(default.knob, ()), shown)
     return found
 
 

@@ -33,17 +33,24 @@ def introduce(place: Place, value: Scalar) -> Outcome:
 
 
 def _ways(place: Place) -> Iterator[Callable[[Place, Scalar], Outcome]]:
-    if place.setting.name_at is not None:
+    spelled_out = place.setting.raw != ""  # `bf16: false`: written again where that stands
+    if place.setting.name_at is not None and not spelled_out:
         yield _at_call
         return
     for framework in _frameworks(place):
-        for path in place.job.configs:
+        for path in sorted(place.job.configs, key=partial(_elsewhere, place)):
             if _kin(place, path, framework):
                 yield partial(_into_config, path=path, framework=framework)
         if _takes_flags(place, framework):
             yield partial(_as_flag, framework=framework)
         yield partial(_into_config_call, framework=framework)
     yield _as_variable
+
+
+def _elsewhere(place: Place, path: str) -> bool:
+    """Files are asked in the job's order, the one that spells the default out first."""
+    where = place.setting.where
+    return where is None or where.path != path
 
 
 def _frameworks(place: Place) -> tuple[Framework, ...]:

@@ -635,3 +635,24 @@ def test_broken_files_are_reported_and_do_not_stop_the_rest() -> None:
     }
     facts = facts_of(files)
     assert {unread.path for unread in facts.unread} >= {"broken.py", "broken.yaml"}
+
+
+def test_a_default_that_is_spelled_out_stands_where_it_is_written() -> None:
+    tree = DictTree(
+        {
+            "run.sh": "torchrun --nproc_per_node 8 train.py sft.yaml\n",
+            "train.py": (
+                "import sys\n"
+                "from transformers import HfArgumentParser, Trainer, TrainingArguments\n"
+                "args, = HfArgumentParser((TrainingArguments,)).parse_yaml_file(sys.argv[1])\n"
+                "Trainer(args=args).train()\n"
+            ),
+            "sft.yaml": "output_dir: out\nbf16: false\ndeepspeed: zero2.json\n",
+            "zero2.json": '{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2}}\n',
+        }
+    )
+    (job,) = gather(tree).jobs
+    precision = job.get("precision.compute")
+    assert precision is not None
+    assert (precision.value, precision.written) == ("fp32", False)
+    assert str(precision.where) == "sft.yaml:2:1"
