@@ -75,6 +75,9 @@ def parser() -> argparse.ArgumentParser:
     _add_estimate(
         commands.add_parser("estimate", parents=[common], help="say where a job's memory goes")
     )
+    _add_compare(
+        commands.add_parser("compare", parents=[common], help="compare the jobs of two revisions")
+    )
     _add_rules(commands.add_parser("rules", parents=[common], help="list rules, or explain one"))
     _add_config(commands.add_parser("config", help="check a configuration"), common)
     action = commands.add_parser("action", parents=[common], help="run as a GitHub Action")
@@ -135,6 +138,21 @@ def _add_estimate(estimate: argparse.ArgumentParser) -> None:
     add("--fused-loss", action="store_true", help="Liger's kernels and loss")
 
 
+def _add_compare(compare: argparse.ArgumentParser) -> None:
+    compare.description = (
+        "Says which settings of which job differ between two revisions, and what that does to"
+        " predicted memory and to the tokens of a step."
+    )
+    compare.set_defaults(command=_compare)
+    add = compare.add_argument
+    add("before", metavar="REV1", help="the revision before")
+    add("after", nargs="?", metavar="REV2", help="the revision after (the folder as it is)")
+    add("--path", type=Path, default=Path(), metavar="PATH", help="folder of the repository (here)")
+    add("--gpu", metavar="NAME", help="GPU model, where the jobs do not say")
+    add("--gpus-per-node", type=_count, metavar="N", help="GPUs in each node")
+    add("--format", choices=("text", "json"), default="text", help="of the output")
+
+
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 100_000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 100000")
@@ -170,6 +188,12 @@ def _estimate(options: argparse.Namespace) -> int:
     from pitstop.bot import estimate
 
     return estimate.run(options)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from pitstop.bot import compare
+
+    return compare.run(options)
 
 
 def _rules(options: argparse.Namespace) -> int:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pitstop.bot import wire
+from pitstop.bot.estimate_words import gib_range
+from pitstop.bot.hardware_options import stated_hardware
 from pitstop.rules import facts, job_facts
 from pitstop.rules.estimate import Estimates, Part, estimate, estimates, fit_of
 from pitstop.rules.finding import UserError
 from pitstop.rules.fitting import faster_options, largest_that_fits, options_that_fit
-from pitstop.rules.hardware import Gpu, find_gpu, gpus
-from pitstop.rules.job import HardwareFacts, TrainingJob
-from pitstop.rules.memory import GIB
+from pitstop.rules.hardware import Gpu, gpus
+from pitstop.rules.job import TrainingJob
 from pitstop.rules.ranges import Range
 from pitstop.rules.setup import Overrides, Sized, Unsized, setup_of
 from pitstop.rules.speed import speed_of
@@ -103,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _jobs(options: argparse.Namespace) -> tuple[TrainingJob, ...]:
-    hardware = _hardware(options)
+    hardware = stated_hardware(options)
     if options.model or options.params:
         from pitstop.bot.typed_job import typed_job
 
@@ -120,21 +121,6 @@ def _jobs(options: argparse.Namespace) -> tuple[TrainingJob, ...]:
             f"{folder}: no training job found; name one with --launch, or a model with --model."
         )
     return jobs
-
-
-def _hardware(options: argparse.Namespace) -> HardwareFacts | None:
-    if options.gpu is None and options.gpus_per_node is None:
-        return None
-    named = HardwareFacts()
-    if options.gpu is not None:
-        found = find_gpu(options.gpu)
-        if found is None or found.gpu is None:
-            known = ", ".join(gpus())
-            raise UserError(f"--gpu {options.gpu!r} names no one GPU; known are {known}.")
-        named = found
-    return dataclasses.replace(
-        named, gpus_per_node=options.gpus_per_node, evidence="the command line"
-    )
 
 
 def job_estimate(
@@ -216,7 +202,7 @@ def _advice(most: Setup, found: Estimates, capacity: int | None) -> Iterator[str
         changed = dataclasses.replace(most, **fields)
         total = estimate(changed).total
         fits = "fits" if total.high <= capacity else "does not fit either"
-        yield f"{words} needs {total.low / GIB:.1f} to {total.high / GIB:.1f} GiB: {fits}"
+        yield f"{words} needs {gib_range(total)} GiB: {fits}"
 
 
 def _sweep(setup: Setup) -> Iterator[Cell]:
@@ -224,14 +210,3 @@ def _sweep(setup: Setup) -> Iterator[Cell]:
         for length in LENGTHS:
             changed = dataclasses.replace(setup, micro_batch=size, sequence=length)
             yield Cell(size, length, estimate(changed).total)
-
-
-def gib(size: float) -> str:
-    """Bytes as GiB with one digit."""
-    return f"{size / GIB:.1f}"
-
-
-def gib_range(size: Range) -> str:
-    """`12.3` where both ends agree, else `12.3 to 14.5`."""
-    low, high = gib(size.low), gib(size.high)
-    return low if low == high else f"{low} to {high}"

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pitstop.bot.estimate import JobEstimate, gib, gib_range
+from pitstop.bot.estimate import JobEstimate
+from pitstop.bot.estimate_words import count_range, gib, gib_range, rounded
 from pitstop.bot.text import printable
-from pitstop.rules.ranges import Range
 
 COLOURS = {"fits": "green", "may not fit": "yellow", "does not fit": "bold red"}
 
@@ -84,19 +84,8 @@ def _facts(one: JobEstimate) -> Iterator[str]:
     if one.tokens_per_step:
         pace = ""
         if one.tokens_per_second:
-            pace = f"; at most {_number(one.tokens_per_second)} tokens/s, {one.limited_by}-bound"
-        yield f"{_tokens(one.tokens_per_step)} tokens per step{pace}"
-
-
-def _tokens(count: Range) -> str:
-    low, high = f"{count.low:,.0f}", f"{count.high:,.0f}"
-    return low if low == high else f"{low} to {high}"
-
-
-def _number(value: float) -> str:
-    """Three digits that count, with thousands set apart."""
-    digits = max(0, len(f"{value:.0f}") - 3)
-    return f"{round(value, -digits):,.0f}" if value >= 100_000 else f"{value:,.0f}"
+            pace = f"; at most {rounded(one.tokens_per_second)} tokens/s, {one.limited_by}-bound"
+        yield f"{count_range(one.tokens_per_step)} tokens per step{pace}"
 
 
 def _choices(one: JobEstimate) -> Table:
@@ -105,7 +94,7 @@ def _choices(one: JobEstimate) -> Table:
     table.add_column("GiB per GPU", justify="right", no_wrap=True)
     table.add_column("tokens/s at most", justify="right")
     for choice in one.choices:
-        pace = _number(choice.tokens_per_second) if choice.tokens_per_second else "?"
+        pace = rounded(choice.tokens_per_second) if choice.tokens_per_second else "?"
         table.add_row(" + ".join(choice.changes), gib_range(choice.memory), pace)
     return table
 

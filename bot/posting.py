@@ -14,6 +14,7 @@ from functools import partial
 from pitstop.bot.changes import job_changes
 from pitstop.bot.check_run import NAME, CheckRun, make_check_run
 from pitstop.bot.diff import Diff
+from pitstop.bot.effects import effects
 from pitstop.bot.github_api import GitHub
 from pitstop.bot.placement import Placed
 from pitstop.bot.pulls import Posted, PostedCheck, Thread
@@ -60,6 +61,7 @@ class Audited:
             details=details,
             remarks=remarks,
             changes=job_changes(self.report.jobs_before, self.report.jobs),
+            effects=effects(self.report.jobs_before, self.report.jobs),
         )
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from pitstop.bot import markdown, render
 from pitstop.bot.changes import JobChange, KnobChange
+from pitstop.bot.effects import Effect
+from pitstop.bot.estimate_words import told_effects
 from pitstop.bot.markdown import Markdown
 from pitstop.bot.placement import Placed
 from pitstop.bot.pulls import Comment
@@ -83,6 +85,7 @@ def summarise(
     details: Sequence[Placed],
     remarks: Sequence[str] = (),
     changes: Sequence[JobChange] = (),
+    effects: Sequence[Effect] = (),
 ) -> Summary:
     """What the change does, what was found, and what could not be read.
 
@@ -99,6 +102,7 @@ def summarise(
         more_details=max(len(details) - MAX_DETAILS, 0),
         changes=_told(changes[:MAX_JOBS], review),
         more_jobs=max(len(changes) - MAX_JOBS, 0),
+        effects=told_effects(effects[:MAX_JOBS]),
         where=lambda location: place_link(location, links),
         answered=review.answered,
         older=[view(placed.reported, links) for placed in review.older[:MAX_OLDER]],

@@ -40,6 +40,18 @@ def base_of(folder: Path, revision: str) -> Base:
     return Base(tree, start, _renames(folder, start))
 
 
+def tree_at(folder: Path, revision: str) -> RepoTree:
+    """The folder as it was at a revision. Raises UserError when there is no such thing."""
+    prefix = _prefix(folder)
+    commit = _verify(folder, revision + "^{commit}")
+    if commit is None:
+        raise UserError(
+            f"{revision}: no such revision in {folder}; check the name and fetch it first."
+        )
+    at = f"{commit}:{prefix.rstrip('/')}" if prefix else commit
+    return GitTree(folder, at) if not prefix or _verify(folder, at) else DictTree({})
+
+
 def revision_of(folder: Path) -> str | None:
     """The commit of a working tree without changes; None where there is no such thing."""
     if _git(folder, "status", "--porcelain", "-z") != "":
