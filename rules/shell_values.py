@@ -160,7 +160,7 @@ def word_of(value: Field, source: ShellText, start: int, end: int) -> Word:
     if len(joined) == 1:
         return _word(joined[0])
     location, _ = source.place(start, end)
-    conditions = {f.condition for f in joined}
+    conditions = dict.fromkeys(f.condition for f in joined)
     why = next((f.why for f in joined if f.why), None)
     condition = next((c for c in conditions if c), None)
     if why is None and len(conditions) > 1:
