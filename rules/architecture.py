@@ -7,10 +7,11 @@ parameters, sizes in elements. Only what a config states is used: an unknown fam
 from __future__ import annotations
 
 import functools
-import importlib.resources
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from pitstop.rules.data import load_data
 
 Config = Mapping[str, Any]
 
@@ -202,10 +203,7 @@ def language_config(config: Config) -> Config:
 
 @functools.cache
 def _families() -> Mapping[str, Mapping[str, Any]]:
-    from ruamel.yaml import YAML
-
-    text = importlib.resources.files("pitstop.rules").joinpath("architectures.yaml").read_text()
-    rows: dict[str, dict[str, Any]] = YAML(typ="safe", pure=True).load(text)
+    rows: dict[str, dict[str, Any]] = load_data("pitstop.rules", "architectures.yaml")
     default = rows.pop("default")
     return {
         name: {**default, **row, "bias": {**default["bias"], **row.get("bias", {})}}

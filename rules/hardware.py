@@ -4,12 +4,12 @@ visible devices, and comments that leave no doubt. The rest is unknown."""
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pitstop.rules.data import load_data
 from pitstop.rules.finding import Location
 from pitstop.rules.job import HardwareFacts, LaunchCommand, Word
 from pitstop.rules.job_words import flag_uses
@@ -55,10 +55,7 @@ def _gpu(key: str, row: Mapping[str, Any], gib: int) -> Gpu:
 
 @functools.cache
 def _data() -> Mapping[str, Any]:
-    from ruamel.yaml import YAML
-
-    text = importlib.resources.files("pitstop.rules").joinpath("gpus.yaml").read_text("utf-8")
-    loaded: Mapping[str, Any] = YAML(typ="safe", pure=True).load(text)
+    loaded: Mapping[str, Any] = load_data("pitstop.rules", "gpus.yaml")
     return loaded
 
 

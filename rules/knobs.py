@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import functools
-import importlib.resources
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pitstop.rules.data import load_data
 from pitstop.rules.finding import Scalar
 
 TYPES = ("bool", "int", "float", "str", "enum", "list")
@@ -48,10 +48,7 @@ class Knob:
 @functools.cache
 def knobs() -> Mapping[str, Knob]:
     """Every knob by name. Raises ValueError when the shipped table is malformed (our bug)."""
-    from ruamel.yaml import YAML
-
-    text = importlib.resources.files("pitstop.rules").joinpath("knobs.yaml").read_text("utf-8")
-    rows: dict[str, dict[str, Any]] = YAML(typ="safe", pure=True).load(text)
+    rows: dict[str, dict[str, Any]] = load_data("pitstop.rules", "knobs.yaml")
     return {name: _knob(name, row) for name, row in rows.items()}
 
 

@@ -4,7 +4,6 @@ small table of well-known models, else from what its name says. The rest is unkn
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import json
 import re
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from pitstop.rules.architecture import Architecture, from_config
+from pitstop.rules.data import load_data
 from pitstop.rules.finding import Location, Setting
 from pitstop.rules.job import ModelFacts
 from pitstop.rules.sources import Sources
@@ -225,10 +225,7 @@ Known = Architecture | Mapping[str, Any]
 
 @functools.cache
 def _table() -> Mapping[str, Known]:
-    from ruamel.yaml import YAML
-
-    text = importlib.resources.files("pitstop.rules").joinpath("models.yaml").read_text("utf-8")
-    data: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+    data: dict[str, Any] = load_data("pitstop.rules", "models.yaml")
     found: dict[str, Known] = dict(data["others"])
     for family, rows in data["decoders"].items():
         for name, sizes in rows.items():

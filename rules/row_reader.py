@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
+import yaml
+
 from pitstop.rules.conditions import (
     IT,
     STATES,
@@ -24,6 +26,7 @@ from pitstop.rules.conditions import (
     Not,
     PackageIs,
 )
+from pitstop.rules.data import parse_data
 from pitstop.rules.finding import Confidence, Priority, Safety, Scalar, Severity
 from pitstop.rules.job_facts import FACTS, parse_operand
 from pitstop.rules.knobs import closest, knobs
@@ -72,12 +75,9 @@ def read_rows(file: str, text: str, index: Mapping[str, Any]) -> tuple[Row, ...]
 
 
 def _load(file: str, text: str) -> dict[str, Any]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
     try:
-        document = YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
+        document = parse_data(text)
+    except yaml.YAMLError as error:
         raise RowError(f"{file}: {error}") from error
     if not isinstance(document, dict):
         raise RowError(f"{file}: must be a mapping")

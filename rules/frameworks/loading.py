@@ -6,6 +6,7 @@ import importlib.resources
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pitstop.rules.data import parse_data
 from pitstop.rules.finding import Scalar, Surface, Unknown, Value
 from pitstop.rules.frameworks import DefaultValue, Detection, Framework, Known, Sign
 from pitstop.rules.frameworks.spelling import ANY, PRESENT, Spelling, plain_name
@@ -51,11 +52,9 @@ def load(texts: Mapping[str, str]) -> Mapping[str, Framework]:
 
     Raises SchemaError when one is malformed.
     """
-    from ruamel.yaml import YAML
-
     raw: dict[str, Mapping[str, Any]] = {}
     for file, text in texts.items():
-        data = YAML(typ="safe", pure=True).load(text)
+        data = parse_data(text)
         _check(file, "", data, _TOP)
         if f"{data.get('name')}.yaml" != file:
             raise SchemaError(f"{file}: its name is {data.get('name')!r}, not the file's")
