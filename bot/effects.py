@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pitstop.rules.estimate import Fit, estimate, estimates, fit_of
+from pitstop.rules.estimate import Fit, estimates, fit_of, largest
 from pitstop.rules.hardware import gpus
 from pitstop.rules.job import TrainingJob
 from pitstop.rules.memory import GIB
@@ -50,7 +50,7 @@ def footprint(job: TrainingJob) -> Footprint | None:
     if isinstance(sized, Unsized):
         return None
     found = estimates(sized.setups)
-    most = max(sized.setups, key=lambda setup: estimate(setup).total.high)
+    most = largest(sized.setups)
     gpu = gpus().get(job.hardware.gpu or "")
     speed = speed_of(most, gpu, job.hardware.gpus_per_node) if gpu else None
     tokens = [float(setup.tokens_per_step) for setup in sized.setups]

@@ -14,7 +14,7 @@ from pitstop.bot import wire
 from pitstop.bot.estimate_words import gib_range
 from pitstop.bot.hardware_options import stated_hardware
 from pitstop.rules import facts, job_facts
-from pitstop.rules.estimate import Estimates, Part, estimate, estimates, fit_of
+from pitstop.rules.estimate import Estimates, Part, estimate, estimates, fit_of, largest
 from pitstop.rules.finding import UserError
 from pitstop.rules.fitting import faster_options, largest_that_fits, options_that_fit
 from pitstop.rules.hardware import Gpu, gpus
@@ -143,7 +143,7 @@ def job_estimate(
 
 def _sized(base: JobEstimate, job: TrainingJob, sized: Sized, *, sweep: bool) -> JobEstimate:
     found = estimates(sized.setups)
-    most = max(sized.setups, key=lambda setup: estimate(setup).total.high)
+    most = largest(sized.setups)
     gpu = gpus().get(job.hardware.gpu or "")
     speed = speed_of(most, gpu, job.hardware.gpus_per_node) if gpu else None
     fit = fit_of(found.total, base.capacity)

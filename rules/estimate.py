@@ -341,3 +341,8 @@ def estimates(setups: tuple[Setup, ...]) -> Estimates:
     return Estimates(
         min(found, key=lambda one: one.total.low), max(found, key=lambda one: one.total.high)
     )
+
+
+def largest(setups: tuple[Setup, ...]) -> Setup:
+    """Of alternatives, the one that needs most."""
+    return max(setups, key=lambda setup: estimate(setup).total.high)

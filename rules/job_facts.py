@@ -106,6 +106,14 @@ def _memory_gib(job: TrainingJob) -> float | None:
     return None if memory is None else memory / 2**30
 
 
+def _memory_fit(job: TrainingJob) -> str | None:
+    """fits, may not fit or does not fit; None where the GPU or the job's sizes are not known."""
+    from pitstop.rules.job_memory import memory_of
+
+    found = memory_of(job) if job.hardware.memory is not None else None
+    return None if found is None else found.fit.value
+
+
 FACTS: Mapping[str, FactKind] = {
     "job.purpose": FactKind(lambda job: job.purpose, "text", "train or serve"),
     "job.framework": FactKind(lambda job: job.framework, "text", "the training framework"),
@@ -130,6 +138,9 @@ FACTS: Mapping[str, FactKind] = {
     "model.family": FactKind(lambda job: job.model.family, "text", "model_type of transformers"),
     "model.moe": FactKind(lambda job: job.model.moe, "flag", "mixture of experts"),
     "model.parameters": FactKind(lambda job: job.model.parameters, "count", "parameters"),
+    "memory.fit": FactKind(
+        _memory_fit, "text", "predicted memory: fits, may not fit, does not fit"
+    ),
     "model.vocabulary": FactKind(lambda job: job.model.vocabulary, "count", "tokens known"),
 }
 """Every fact a row may ask for."""
