@@ -8,6 +8,7 @@ are cast to fp32 unless pure_bf16, BAdam, ZeRO-3 or FSDP), deepspeed runtime/bf1
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pitstop.rules.activations import Running
@@ -108,9 +109,20 @@ def _optimizer_is(job: TrainingJob, name: str) -> bool:
     return job.value("optimizer.name") == name
 
 
+_QUANTISED = (
+    (re.compile(r"(?<![a-z0-9])(awq|gptq|int4|4bit|w4a16|nf4)(?![a-z0-9])", re.IGNORECASE), 4),
+    (re.compile(r"(?<![a-z0-9])(int8|8bit|w8a8|fp8)(?![a-z0-9])", re.IGNORECASE), 8),
+)
+"""Words of a model's name that say in how many bits its weights are stored."""
+
+
 def frozen_bits(job: TrainingJob) -> list[int]:
-    """Bits of frozen weights, every alternative."""
+    """Bits of frozen weights, every alternative: as the job quantises them, else as the model's
+    name says they are."""
     bits = job.value("quantization.bits")
+    named = [count for words, count in _QUANTISED if words.search(job.model.name or "")]
+    if bits is None and named and job.value("finetuning.method") not in (None, "full"):
+        return named[:1]
     if bits in (4, 8):
         return [int(bits)]
     if job.value("finetuning.method") in (None, "full"):
