@@ -132,7 +132,7 @@ def _imported(names: Iterable[str], program: Program) -> Match | None:
 
 def _called(patterns: tuple[str, ...], program: Program) -> Match | None:
     found = program.uses(patterns)
-    return Match(f"use of {found[0]}", found[1]) if found else None
+    return Match(f"use of {found.name}", found.location) if found else None
 
 
 def _commanded(patterns: Iterable[str], launch: LaunchCommand | None) -> Match | None:

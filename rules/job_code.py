@@ -14,6 +14,7 @@ from pitstop.rules.job_modules import Program
 from pitstop.rules.job_settings import Rank, Written
 from pitstop.rules.job_words import FlagUse
 from pitstop.rules.pysource import Argument, Call, Option, PyModule
+from pitstop.rules.understood import ENVIRONMENT, Understood
 
 _MAX_NESTING = 3
 
@@ -29,18 +30,18 @@ class CommandLine:
 
 def from_program(framework: Framework, program: Program, line: CommandLine) -> Iterator[Written]:
     """Everything in a program that a framework understands, in the order of the text."""
-    for call in program.calls_of(framework.called):
+    for call in program.calls_of(framework.calls):
         if not for_evaluation(call):
             yield from _from_call(framework.called(call.name), call, line)
-    for module in program.modules:
-        yield from _from_assignments(framework, module)
-        yield from _from_fields(framework, module, line)
+    for part in program.parts:
+        yield from _from_assignments(framework, part)
+        yield from _from_fields(framework, part, line)
 
 
 def anchored_defaults(framework: Framework, program: Program) -> Iterator[Setting]:
     """What calls do that leave a keyword out, each at its call: one loader without workers is
     one default. Unknown where `**` may pass the keyword."""
-    for call in program.calls_of(framework.called):
+    for call in program.calls_of(framework.calls):
         rows = [row for row in framework.called(call.name) if row.has_default]
         if not rows or for_evaluation(call):
             continue
@@ -73,7 +74,7 @@ def for_evaluation(call: Call) -> bool:
 
 def config_calls(framework: Framework, program: Program) -> tuple[Call, ...]:
     """The calls that make the framework's own configuration object."""
-    return tuple(program.calls_of(lambda name: matches(name, framework.config_calls)))
+    return tuple(program.calls_of(framework.config_calls))
 
 
 # --- calls -----------------------------------------------------------------------------------
@@ -186,9 +187,10 @@ def _passed(use: FlagUse, option: Option | None) -> Value:
 # --- statements ------------------------------------------------------------------------------
 
 
-def _from_assignments(framework: Framework, module: PyModule) -> Iterator[Written]:
-    for one in module.assignments:
-        if one.target == "os.environ" and one.key:
+def _from_assignments(framework: Framework, part: Understood) -> Iterator[Written]:
+    module = part.module
+    for one in part.statements:
+        if one.target == ENVIRONMENT and one.key:
             rows, rank, surface = framework.named(one.key, Surface.ENV), Rank.CODE_ENV, Surface.ENV
             rank = Rank.CODE if one.weak else rank
             name = one.key
@@ -203,9 +205,9 @@ def _from_assignments(framework: Framework, module: PyModule) -> Iterator[Writte
             )  # fmt: skip
 
 
-def _from_fields(framework: Framework, module: PyModule, line: CommandLine) -> Iterator[Written]:
+def _from_fields(framework: Framework, part: Understood, line: CommandLine) -> Iterator[Written]:
     """Fields of a dataclass that extends the framework's own arguments: new defaults."""
-    for one in module.fields:
+    for one in part.fields:
         extends = any(matches(base, framework.config_calls) for base in one.bases)
         rows = framework.named(one.name, Surface.KEYWORD) if extends else ()
         if rows:
@@ -213,7 +215,7 @@ def _from_fields(framework: Framework, module: PyModule, line: CommandLine) -> I
             yield Written(
                 rows, one.name, doubt if line.more else one.value, Rank.PY_DEFAULT,
                 Surface.PY_DEFAULT, one.raw, one.value_at, one.name_at,
-                module.note(one.location.line), single=False,
+                part.module.note(one.location.line), single=False,
             )  # fmt: skip
 
 

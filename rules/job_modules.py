@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import functools
-import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from pitstop.rules.finding import Location
 from pitstop.rules.frameworks import frameworks, matches
 from pitstop.rules.job import LaunchCommand
 from pitstop.rules.pysource import Call, PyModule
 from pitstop.rules.scope import Scope
 from pitstop.rules.sources import Sources, folder_of
+from pitstop.rules.understood import Understood, Use
 
 MAX_MODULES = 60
 """More are a library, not a program."""
@@ -48,10 +46,10 @@ class Program:
     """The modules that a program runs, its entry first. What is asked of all of them is computed
     once, however many launches and frameworks ask."""
 
-    def __init__(self, modules: tuple[PyModule, ...] = ()) -> None:
-        self.modules = modules
+    def __init__(self, parts: tuple[Understood, ...] = ()) -> None:
+        self.parts = parts
+        self.modules = tuple(part.module for part in parts)
         self._mentioned: dict[str, bool] = {}
-        self._found: dict[tuple[str, ...], tuple[str, Location] | None] = {}
 
     @property
     def entry(self) -> PyModule | None:
@@ -69,45 +67,48 @@ class Program:
             self._mentioned[word] = any(word in module.file.text for module in self.modules)
         return self._mentioned[word]
 
-    @functools.cached_property
-    def calls(self) -> Mapping[str, tuple[tuple[int, Call], ...]]:
-        """Call name to its calls, each with a number that orders all calls of the program."""
-        found: dict[str, list[tuple[int, Call]]] = {}
-        every = (call for module in self.modules for call in module.calls)
-        for number, call in enumerate(every):
-            found.setdefault(call.name, []).append((number, call))
-        return {name: tuple(calls) for name, calls in found.items()}
+    def calls_of(self, patterns: Iterable[str]) -> Iterator[Call]:
+        """The calls that fit one of the patterns of frameworks' files, in the order of the files
+        and their texts."""
+        wanted = self._called.keys() & set(patterns)
+        for part in self.parts if wanted else ():
+            yield from part.calls_of(wanted)
 
-    def calls_of(self, wanted: Callable[[str], object]) -> Iterator[Call]:
-        """The calls whose name is wanted, in the order of the files and their texts."""
-        found = [pair for name, pairs in self.calls.items() if wanted(name) for pair in pairs]
-        return (call for _, call in sorted(found, key=lambda pair: pair[0]))
+    def uses(self, patterns: Iterable[str]) -> Use | None:
+        """The first call, else the first base class, that fits one of the patterns."""
+        for firsts in (self._called, self._extended):
+            found = [firsts[pattern] for pattern in patterns if pattern in firsts]
+            if found:
+                return min(found, key=lambda pair: (pair[0], pair[1].order))[1]
+        return None
 
-    def uses(self, patterns: tuple[str, ...]) -> tuple[str, Location] | None:
-        """The first call or base class that fits one of the patterns, and where it stands."""
-        if patterns not in self._found:
-            called = ((name, calls[0][1].location) for name, calls in self.calls.items())
-            every = itertools.chain(called, self.bases.items())
-            self._found[patterns] = next((p for p in every if matches(p[0], patterns)), None)
-        return self._found[patterns]
+    def makes(self, patterns: Iterable[str]) -> bool:
+        """Whether a call fits one of the patterns."""
+        return any(pattern in self._called for pattern in patterns)
 
     @functools.cached_property
-    def bases(self) -> Mapping[str, Location]:
-        """Qualified base class to the first place that names it."""
-        found: dict[str, Location] = {}
-        for module in self.modules:
-            for node in module.nodes(ast.ClassDef):
-                for base in node.bases if isinstance(node, ast.ClassDef) else ():
-                    name = module.qualified(base)
-                    if name:
-                        found.setdefault(name, module.location(base))
-        return found
+    def _called(self) -> Mapping[str, tuple[int, Use]]:
+        return _firsts(part.first_calls for part in self.parts)
+
+    @functools.cached_property
+    def _extended(self) -> Mapping[str, tuple[int, Use]]:
+        return _firsts(part.first_bases for part in self.parts)
+
+
+def _firsts(parts: Iterable[Mapping[str, Use]]) -> Mapping[str, tuple[int, Use]]:
+    """Pattern to the first of its uses, with the number of the part."""
+    found: dict[str, tuple[int, Use]] = {}
+    for number, uses in enumerate(parts):
+        for pattern, use in uses.items():
+            found.setdefault(pattern, (number, use))
+    return found
 
 
 def program_of(sources: Sources, entry: str, scope: Scope) -> Program:
     """The program that starts at a file, read once."""
     if entry not in sources.programs:
-        sources.programs[entry] = Program(_modules(sources, entry, scope))
+        modules = _modules(sources, entry, scope)
+        sources.programs[entry] = Program(tuple(map(sources.understood, modules)))
     return sources.programs[entry]
 
 

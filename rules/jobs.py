@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pitstop.rules.detection import Evidence, recognise
 from pitstop.rules.finding import Location, Setting, Surface, Unknown, Unread
-from pitstop.rules.frameworks import Framework, frameworks, matches
+from pitstop.rules.frameworks import Framework, frameworks
 from pitstop.rules.hardware import find_gpu, hardware_of
 from pitstop.rules.job import FrameworkUse, HardwareFacts, TrainingJob
 from pitstop.rules.job_code import (
@@ -209,7 +209,7 @@ def _takes_flags(framework: Framework, draft: Draft) -> bool:
         return False
     if not framework.parsers or draft.entry is None:
         return True
-    return any(matches(name, framework.parsers) for name in draft.program.calls)
+    return draft.program.makes(framework.parsers)
 
 
 def _with_helpers(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pitstop.rules.job_modules import Program
     from pitstop.rules.pysource import PyModule
     from pitstop.rules.shell import Script
+    from pitstop.rules.understood import Understood
 
 CONFIG_SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 
@@ -32,6 +33,7 @@ class Sources:
         self.scripts: dict[str, Script] = {}
         self.jobfiles: dict[str, tuple[Script, ...]] = {}
         self.programs: dict[str, Program] = {}
+        self._understood: dict[PyModule, Understood] = {}
         self._files: dict[str, SourceFile | None] = {}
         self._unread: dict[Unread, None] = {}
 
@@ -86,6 +88,14 @@ class Sources:
         from pitstop.rules.pysource import read_module
 
         return self._once(path, self.modules, read_module)
+
+    def understood(self, module: PyModule) -> Understood:
+        """What frameworks may understand of a module."""
+        from pitstop.rules.understood import Understood
+
+        if module not in self._understood:
+            self._understood[module] = Understood(module)
+        return self._understood[module]
 
     def config(self, path: str) -> ConfigFile | None:
         """A YAML, JSON or TOML file, read."""

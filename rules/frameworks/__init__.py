@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from pitstop.rules.finding import Scalar, Surface, Unknown, Value
+from pitstop.rules.frameworks.patterns import Patterns
 from pitstop.rules.frameworks.spelling import PRESENT, SILENT, Spelling, plain_name
 from pitstop.rules.knobs import closest
 from pitstop.rules.versions import Versions, meets
@@ -129,11 +130,12 @@ class Framework:
 
     def stated(self, target: str) -> tuple[Spelling, ...]:
         """The rows of an assigned name such as torch.backends.cudnn.benchmark."""
-        return tuple(
-            row
-            for row in self.rows
-            if Surface.STATEMENT in row.surfaces and not row.calls and fnmatchcase(target, row.name)
-        )
+        return _stated(self.name, target)
+
+    @property
+    def calls(self) -> frozenset[str]:
+        """The patterns of all calls that it has something to say about."""
+        return _calls(self.name)
 
     def writers(self, knob: str, surface: Surface) -> tuple[Spelling, ...]:
         """The rows that can write a knob on a surface, own ones first."""
@@ -247,6 +249,38 @@ def _called(framework: str, call: str) -> tuple[Spelling, ...]:
         for row in frameworks()[framework].rows
         if (row.calls and matches(call, row.calls))
         or (configures and not row.calls and Surface.KEYWORD in row.surfaces)
+    )
+
+
+@functools.lru_cache(maxsize=20_000)
+def _stated(framework: str, target: str) -> tuple[Spelling, ...]:
+    return tuple(row for row in _statements(framework) if fnmatchcase(target, row.name))
+
+
+@functools.cache
+def _statements(framework: str) -> tuple[Spelling, ...]:
+    rows = frameworks()[framework].rows
+    return tuple(row for row in rows if Surface.STATEMENT in row.surfaces and not row.calls)
+
+
+@functools.cache
+def _calls(framework: str) -> frozenset[str]:
+    rows = frameworks()[framework].rows
+    return frozenset(
+        (*frameworks()[framework].config_calls, *(c for row in rows for c in row.calls))
+    )
+
+
+@functools.cache
+def call_patterns() -> Patterns:
+    """The patterns of every call and base class that some framework's file speaks of."""
+    every = frameworks().values()
+    signs = (sign for f in every for sign in (*f.detection.strong, *f.detection.weak))
+    return Patterns(
+        (
+            *(pattern for sign in signs for pattern in sign.calls),
+            *(pattern for f in every for pattern in (*f.calls, *f.parsers)),
+        )
     )
 
 
