@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterator
 from pathlib import Path
 
-from pitstop.bot import cli, rule_pages
+from pitstop.bot import cli, memory_page, rule_pages
 from pitstop.bot.config import config_schema
 from pitstop.bot.report import report_schema
 from pitstop.bot.settings import INPUTS, OUTPUTS
@@ -112,6 +112,13 @@ PARTS: dict[str, dict[str, typing.Callable[[], str]]] = {
     "configuration.md": {"keys": keys},
     "commands.md": {"commands": commands},
     "workflow.md": {"inputs": inputs},
+    "memory.md": {
+        "reported": memory_page.reported,
+        "llama_factory": memory_page.llama_factory,
+        "deepspeed": memory_page.deepspeed,
+        "megatron": memory_page.megatron,
+        "accelerate": memory_page.accelerate,
+    },
 }
 
 

@@ -103,8 +103,9 @@ def fit_of(total: Range, memory: int | None) -> Fit:
 CONTEXT = Range(0.4 * GIB, 1.2 * GIB)
 """CUDA context with the kernels of PyTorch and its libraries, and NCCL's own buffers."""
 
-FRAGMENTATION = Range(0.01, 0.06)
-"""Share of allocated memory that the caching allocator cannot use again."""
+FRAGMENTATION = Range(0.01, 0.12)
+"""Share of allocated memory that the caching allocator cannot use again: what it reserves beyond
+what is in use, seen in published runs (docs/memory.md)."""
 
 ACTIVATION_SPREAD = Range(0.95, 1.1)
 """Around the counted activations, which are exact for the families that tests measure: dropout
@@ -234,7 +235,7 @@ class _Table:
         ]
         allocated = Range.total(row.size for row in rows)
         slack = Range(FRAGMENTATION.low * allocated.low, FRAGMENTATION.high * allocated.high)
-        rows.append(Part("fragmentation", slack, "1 to 6 % of what is allocated"))
+        rows.append(Part("fragmentation", slack, "1 to 12 % of what is allocated"))
         rows.append(Part("CUDA context and NCCL", CONTEXT, "outside PyTorch's allocator"))
         return Moment(name, tuple(row for row in rows if row.size.high > 0))
 

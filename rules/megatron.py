@@ -3,8 +3,8 @@
 States come from `pitstop.rules.memory`: Megatron shards optimizer state over data-parallel ranks
 and keeps gradients in one fp32 buffer. Activations follow arXiv 2205.05198 for its fused layers;
 logits are counted as the reinforcement-learning losses of Relax hold them. Sizes are bytes per
-GPU. Megatron's own estimator (megatron/training/theoretical_memory_usage.py) leaves out that
-experts are spread over expert-parallel ranks; this does not.
+GPU. docs/memory.md compares them with Megatron's own estimator
+(megatron/training/theoretical_memory_usage.py).
 """
 
 from __future__ import annotations

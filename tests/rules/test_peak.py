@@ -83,7 +83,7 @@ def training_step(model: Any, running: Running, *, checkpointing: bool) -> Calla
     import torch
 
     if checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+        model.activation_checkpointing_enable({"use_reentrant": False})
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False)
     ids = torch.randint(3, 200, (BATCH, SEQUENCE))
 
