@@ -83,16 +83,21 @@ class _Places:
         return found
 
     def full_line(self, keywords: Sequence[Keyword]) -> int | None:
-        """How far inside its block the first argument of a call stands, when the call is on one
-        line that the new keywords would make too long; else None."""
+        """How far inside its block the last line of a call's arguments begins, where the new
+        keywords would make that line too long; else None."""
         call = keywords[0].call
-        more = sum(len(op.name) + len(op.text) + 3 for op in keywords)
-        line = self._file.line_text(call.lineno)
-        given = [node.col_offset for node in (*call.args, *call.keywords)]
-        if not given or call.lineno != call.end_lineno or len(line) + more <= _WIDTH:
+        given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+        if not given:
             return None
-        inside = self._column(call.lineno, min(given))
-        return inside - (len(line) - len(line.lstrip()))
+        last = max(given, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
+        number = last.end_lineno or call.lineno
+        line = self._file.line_text(number)
+        more = sum(len(op.name) + len(op.text) + 3 for op in keywords)
+        if len(line) + more <= _WIDTH:
+            return None
+        first = min(node.col_offset for node in given if node.lineno == number)
+        block = max(start for start in self._statements if start <= (call.lineno, call.col_offset))
+        return self._column(number, first) - block[1]
 
     def _column(self, line: int, column: int) -> int:
         """ast counts bytes, libcst characters."""
@@ -149,7 +154,7 @@ class _Writer(cst.CSTTransformer):
         """An expression in the brackets of the one that it replaces."""
         new = cst.parse_expression(text, config=self._module.config_for_parsing)
         brackets = {name: getattr(old, name, ()) for name in ("lpar", "rpar")}
-        bare = isinstance(new, cst.Call | cst.Name | cst.Attribute) and "\n" not in text
+        bare = isinstance(new, cst.Call | cst.Name | cst.Attribute)
         return new if bare or new.lpar else new.with_changes(**brackets)
 
     def _body(

@@ -27,14 +27,16 @@ def flaw(file: SourceFile, tree: ast.Module, ops: Iterable[Op], text: str) -> st
         return "the change would mean something else than intended"
     lost = Counter(python_text.comments(file)) - Counter(python_text.comments(after))
     removed = [_lines(file, op.statement) for op in ops if isinstance(op, Remove)]
-    if any(not any(comment in line for line in removed) for comment in lost):
+    if any(not any(comment in text for text in removed) for comment in lost):
         return "the change would swallow a comment"
     return None
 
 
 def _lines(file: SourceFile, statement: ast.stmt) -> str:
+    """The lines of a statement that hold code; a comment on a line of its own must survive."""
     last = statement.end_lineno or statement.lineno
-    return "\n".join(file.line_text(line) for line in range(statement.lineno, last + 1))
+    lines = (file.line_text(line) for line in range(statement.lineno, last + 1))
+    return "\n".join(line for line in lines if not line.lstrip().startswith("#"))
 
 
 def _changed(fresh: ast.Module, tree: ast.Module, ops: Sequence[Op]) -> ast.Module:

@@ -55,7 +55,7 @@ class ActivationCheckpointing(Recipe):
 
     id = "activation-checkpointing"
     numerics = Numerics.EXACT
-    requires = ("transformers>=4.35",)
+    requires = ("transformers>=4.35,<6",)  # 6 renames the method
     answers = ("GEN-C03", "GEN-C16")
     arguments = {"enabled": True}  # noqa: RUF012 - as its annotation in the base says
     sources = (

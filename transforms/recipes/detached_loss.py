@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from pitstop.rules.finding import Safety
+from pitstop.rules.pysource import PyModule
 from pitstop.rules.step_code import losses
 from pitstop.transforms.patch import Refused
 from pitstop.transforms.recipe import Case, Example, Numerics, Recipe, Refusal
@@ -66,6 +67,20 @@ print(float(total), [value.item() for value in history])
     refuses = (
         Refusal(
             """\
+from project import loader, model, optimizer
+
+losses = []
+for batch in loader:
+    loss = model(batch)
+    losses.append(loss)
+    optimizer.step()
+    sum(losses).backward()
+    loss.backward()
+""",
+            "backward pass of its own",
+        ),
+        Refusal(
+            """\
 from project import critic, loader, model, optimizer
 
 for batch in loader:
@@ -84,11 +99,12 @@ for batch in loader:
         """Every place of a step that keeps a loss."""
         module = case.module
         names = losses(module)
+        needed = _needed(module)
         for kept, expression in _keeps(case):
             found = [n for n in _tensors(expression) if n.id in names]
             if not found or kept in {n.id for n in found}:
                 continue
-            if kept in names:
+            if kept in needed:
                 yield Refused(f"{kept} has a backward pass of its own")
                 continue
             for name in found:
@@ -117,3 +133,40 @@ def _tensors(node: ast.expr) -> Iterator[ast.Name]:
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult | ast.Div):
         yield from _tensors(node.left)
         yield from _tensors(node.right)
+
+
+def _needed(module: PyModule) -> set[str]:
+    """The names whose values a backward pass may need: those in its call, and those that they are
+    computed from or taken out of, the steps of the loss itself included."""
+    found: set[str] = set()
+    for call in module.calls:
+        func = call.node.func
+        if isinstance(func, ast.Attribute) and func.attr in ("backward", "manual_backward", "grad"):
+            found |= _read(call.node)
+    flows = [flow for node in module.nodes(*_FLOWS) for flow in _flow(node)]
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        for targets, sources in flows:
+            if targets & found:
+                found |= sources
+    return found
+
+
+_FLOWS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.comprehension)
+
+
+def _flow(node: ast.AST) -> Iterator[tuple[set[str], set[str]]]:
+    """(names that are bound, what their values come from)"""
+    source = getattr(node, "value", None) or getattr(node, "iter", None)
+    targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+    if isinstance(source, ast.expr):
+        for target in targets:
+            if isinstance(target, ast.expr):
+                yield _read(target), _read(source)
+
+
+def _read(node: ast.expr) -> set[str]:
+    """The names and dotted names in an expression."""
+    kinds = ast.Name | ast.Attribute
+    return {ast.unparse(part) for part in ast.walk(node) if isinstance(part, kinds)}

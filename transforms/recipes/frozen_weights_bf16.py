@@ -36,16 +36,24 @@ class FrozenWeightsBf16(Recipe):
         Example(
             """\
 from transformers import AutoModelForCausalLM
+from project import distil, loader, optimizer, student
 
 teacher = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B").cuda()
 teacher.eval()
+for batch in loader:
+    distil(student, teacher(batch)).backward()
+    optimizer.step()
 """,
             """\
 import torch
 from transformers import AutoModelForCausalLM
+from project import distil, loader, optimizer, student
 
 teacher = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B", torch_dtype=torch.bfloat16).cuda()
 teacher.eval()
+for batch in loader:
+    distil(student, teacher(batch)).backward()
+    optimizer.step()
 """,
             runs=False,
         ),
@@ -53,12 +61,15 @@ teacher.eval()
     refuses = (
         Refusal(
             """\
-import torch
 from transformers import AutoModelForCausalLM
+from project import loader, optimizer
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B")
 model.eval()
 model.train()
+for batch in loader:
+    model(**batch).loss.backward()
+    optimizer.step()
 """,
             "trained",
         ),
@@ -67,8 +78,8 @@ model.train()
     def rewrite(self, case: Case) -> Iterator[Op | Refused]:
         """The keyword of each call that loads a frozen model."""
         module = case.module
-        if meets(case.versions, "transformers>=5") is True:
-            return  # "auto" is the default
+        if not module.trains or meets(case.versions, "transformers>=5") is True:
+            return  # of inference alone nothing is known; "auto" is the default since 5
         for call in loading_calls(case):
             name = _name(module, call)
             if name is None or call.open_ended or any(call.argument(word) for word in _CHOSEN):

@@ -45,9 +45,10 @@ class LoaderArguments(Recipe):
     """Load batches in worker processes and from pinned memory.
 
     Training loaders that load in the main process get `num_workers` (CPU cores for each GPU, at
-    least 2 and at most 8; 4 where the cores are unknown), `pin_memory=True`, and where epochs
-    follow each other `persistent_workers=True`. The order of the samples stays; random
-    augmentation draws other numbers, since each worker has a generator of its own.
+    least 2 and at most 8; 4 where the cores are unknown) and `pin_memory=True`; where epochs follow
+    each other and the order does not come from PyTorch's own generator, `persistent_workers=True`
+    too (with `shuffle=True` the second epoch would draw another order). The order of the samples
+    stays; random augmentation draws other numbers, since each worker has its own generator.
 
     Refused for iterable data sets, which every worker would read whole, for data sets that use
     the GPU, and where `**` may pass the arguments.
@@ -64,11 +65,17 @@ class LoaderArguments(Recipe):
     examples = (
         Example(
             f"{_PARTS}loader = DataLoader(Numbers(), batch_size=8, shuffle=True)\n{_TAIL}",
-            f"{_PARTS}loader = DataLoader(Numbers(), batch_size=8, shuffle=True,\n"
-            f"                    num_workers=2,\n"
-            f"                    pin_memory=True,\n"
-            f"                    persistent_workers=True)\n{_TAIL}",
+            f"{_PARTS}loader = DataLoader(Numbers(), batch_size=8, shuffle=True, num_workers=2,"
+            f" pin_memory=True)\n{_TAIL}",
             {"cpus": 16, "gpus": 8},
+        ),
+        Example(
+            f"{_PARTS}loader = DataLoader(Numbers(), batch_size=8)  # in order\n{_TAIL}",
+            f"{_PARTS}loader = DataLoader(Numbers(), batch_size=8,\n"
+            f"                    num_workers=4,\n"
+            f"                    pin_memory=True,\n"
+            f"                    persistent_workers=True)  # in order\n{_TAIL}",
+            runs=False,
         ),
     )
     refuses = (
@@ -123,7 +130,7 @@ for batch in DataLoader(data, **options):
             if _absent(call, "pin_memory", 7):
                 yield Keyword(call.node, "pin_memory", "True")
             epochs = any(loop.kind == "epoch" for loop in module.train_loops)
-            if epochs and _absent(call, "persistent_workers"):
+            if epochs and _absent(call, "persistent_workers") and not _shuffles(call):
                 yield Keyword(call.node, "persistent_workers", "True")
 
 
@@ -133,6 +140,12 @@ def _workers(args: Mapping[str, Scalar], hardware: HardwareFacts) -> int:
     cpus = int(args["cpus"] or 0)
     gpus = int(args["gpus"] or hardware.gpus_per_node or 1)
     return min(8, max(2, cpus // gpus)) if cpus else 4
+
+
+def _shuffles(call: Call) -> bool:
+    """Whether the order comes from PyTorch's own generator, or may."""
+    given = call.argument("shuffle", 2)
+    return given is not None and given.value is not False and call.argument("generator") is None
 
 
 def _absent(call: Call, name: str, position: int | None = None) -> bool:

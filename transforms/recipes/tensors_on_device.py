@@ -23,7 +23,7 @@ class TensorsOnDevice(Recipe):
     `torch.zeros(n).to(device)` in a training step or a forward pass becomes
     `torch.zeros(n, device=device)`: no copy, and no wait for it.
 
-    Random factories are refused: they would draw other numbers on the GPU than on the host.
+    Refused for random factories, which would draw other numbers on the GPU than on the host.
     """
 
     id = "tensors-on-device"
