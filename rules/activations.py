@@ -50,6 +50,7 @@ ACTIVATION_TENSORS = {
     "silu": 2,
     "gelu": 2,
     "gelu_pytorch_tanh": 2,
+    "quick_gelu": 3,
     "gelu_python": 3,
     "gelu_fast": 5,
     "gelu_new": 5,
