@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pitstop.rules.finding import Finding, Fix, Safety, Setting
 from pitstop.rules.job import TrainingJob
 from pitstop.transforms.patch import Changed, Outcome, Refused
+from pitstop.transforms.recipe import Recipe, recipes
 from pitstop.transforms.set_knob import set_knob, unset_knob
 
 if TYPE_CHECKING:
@@ -23,10 +24,31 @@ def outcome_for(finding: Finding, facts: ProjectFacts) -> Outcome:
     job = _job(finding, facts)
     if job is None:
         return Refused("the finding belongs to no job")
-    outcome = _outcome(finding.fix, job, finding.deciding, facts)
+    recipe = recipes().get(finding.fix.transform)
+    if recipe is not None:
+        outcome = _by_recipe(recipe, finding, finding.fix, job, facts)
+    else:
+        outcome = _outcome(finding.fix, job, finding.deciding, facts)
     if isinstance(outcome, Changed):
         return Changed(dataclasses.replace(outcome.patch, why=finding.fix.text))
     return outcome
+
+
+def _by_recipe(
+    recipe: Recipe, finding: Finding, fix: Fix, job: TrainingJob, facts: ProjectFacts
+) -> Outcome:
+    at = finding.primary
+    module = facts.module(at.path)
+    if module is None:
+        return Refused(f"{at.path} cannot be read")
+    return recipe.apply(
+        module.file,
+        fix.args,
+        versions=facts.versions,
+        hardware=job.hardware,
+        at=at.span,
+        module=module,
+    )
 
 
 def _outcome(fix: Fix, job: TrainingJob, deciding: Setting | None, facts: ProjectFacts) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pitstop.rules.finding import Finding, Priority
+from pitstop.rules.finding import Finding, Fix, Priority, Safety
 from pitstop.rules.rule import Bad, Check, Good
 from pitstop.rules.step_code import each_step, gpu_modules, libraries
 
@@ -42,13 +42,14 @@ class CacheEmptiedEachStep(Check):
 
     ## Fix safety
 
-    never: the numbers are the same, but the peak of reserved memory should be watched once.
+    verify: the numbers are the same, but the peak of reserved memory should be watched once.
     """
 
     id = "GEN-C07"
     name = "cache-emptied-each-step"
     category = "memory"
     priority = Priority.MEDIUM
+    safety = Safety.VERIFY
     cost = "5 to 30 % of a short step: one wait for the GPU and new allocations each time."
     sources = (
         "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management",
@@ -133,5 +134,12 @@ if __name__ == "__main__":
             for call in module.calls_of(*_CALLS):
                 if each_step(module, call.node, forward=True):
                     yield self.info.finding(
-                        call.location, f"{call.name}() runs in every training step."
+                        call.location,
+                        f"{call.name}() runs in every training step.",
+                        fix=Fix(
+                            "drop-cache-emptying",
+                            {},
+                            self.safety,
+                            "keep the allocator's cache between steps",
+                        ),
                     )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pitstop.rules.finding import Finding, Priority, Severity
+from pitstop.rules.finding import Finding, Fix, Priority, Safety, Severity
 from pitstop.rules.rule import Bad, Check, Good
 from pitstop.rules.step_code import gpu_modules, imported, libraries, managed
 
@@ -20,6 +20,7 @@ _CHOOSES = re.compile(
     r"|gradscaler|grad_scaler)(?![a-z])",
     re.IGNORECASE,
 )
+_BF16 = (8, 0)  # the compute capability since which GPUs have it
 _SMALL = 65_536  # weights: below this a product costs less than its launch
 _EXACT = frozenset({"float64", "double", "DoubleTensor", "complex64", "complex128"})
 _HEAVY = re.compile(
@@ -56,7 +57,7 @@ class Fp32TrainingLoop(Check):
 
     ## Fix safety
 
-    never: a change by hand; compare the loss curves.
+    verify: fewer bits; compare the loss curves.
     """
 
     id = "GEN-C01"
@@ -64,6 +65,7 @@ class Fp32TrainingLoop(Check):
     category = "precision"
     severity = Severity.WARNING
     priority = Priority.HIGH
+    safety = Safety.VERIFY
     resource = "both"
     cost = "PyTorch's guide names up to 3x from mixed precision on Volta and newer."
     sources = (
@@ -191,7 +193,20 @@ for images, labels in loader:
                 yield self.info.finding(
                     head,
                     "This loop trains in fp32: nothing in its program uses autocast or 16 bits.",
+                    fix=self._fix(module, facts),
                 )
+
+    def _fix(self, module: PyModule, facts: ProjectFacts) -> Fix:
+        """bf16, or fp16 with scaled gradients where every known GPU is too old for it."""
+        known = [
+            job.hardware.capability
+            for job in facts.jobs
+            if module.path in job.files and job.hardware.capability is not None
+        ]
+        if known and all(capability < _BF16 for capability in known):
+            text = "compute forward pass and loss in fp16, with scaled gradients"
+            return Fix("autocast-fp16", {}, self.safety, text)
+        return Fix("autocast-bf16", {}, self.safety, "compute forward pass and loss in bf16")
 
 
 def _program(module: PyModule, facts: ProjectFacts) -> list[PyModule]:

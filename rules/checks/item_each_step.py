@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pitstop.rules.finding import Finding, Priority, Related
+from pitstop.rules.finding import Finding, Fix, Priority, Related, Safety
 from pitstop.rules.rule import Bad, Check, Good
 from pitstop.rules.step_code import ancestors, each_step, gpu_modules, losses, prints
 
@@ -41,13 +41,14 @@ class ItemEachStep(Check):
 
     ## Fix safety
 
-    never: a change by hand, with the same numbers.
+    verify: the same numbers; what else reads the value shows in a run.
     """
 
     id = "GEN-K01"
     name = "item-each-step"
     category = "hot loop"
     priority = Priority.MEDIUM
+    safety = Safety.VERIFY
     cost = "One empty queue per step: 1 to 20 % of its time, most for small models."
     sources = (
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
@@ -125,6 +126,9 @@ for images, labels in loader:
                 yield self.info.finding(
                     first.location,
                     f"`{module.raw(first.node)}` waits for the GPU in every step{more}.",
+                    fix=Fix(
+                        "loss-on-device", {}, self.safety, "sum on the device, fetch when shown"
+                    ),
                     related=tuple(Related(o.location, "fetched here too") for o in others),
                 )
 

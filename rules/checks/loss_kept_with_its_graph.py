@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pitstop.rules.finding import Finding, Priority
+from pitstop.rules.finding import Finding, Fix, Priority, Safety
 from pitstop.rules.rule import Bad, Check, Good
 from pitstop.rules.step_code import gpu_modules, losses, tensor_names
 
@@ -40,13 +40,14 @@ class LossKeptWithItsGraph(Check):
 
     ## Fix safety
 
-    never: a change by hand, with the same numbers.
+    safe: the same numbers.
     """
 
     id = "GEN-C12"
     name = "loss-kept-with-its-graph"
     category = "memory"
     priority = Priority.HIGH
+    safety = Safety.SAFE
     resource = "memory"
     cost = "Memory that grows with every step, until the run ends out of memory."
     sources = (
@@ -141,6 +142,7 @@ if __name__ == "__main__":
                     yield self.info.finding(
                         module.location(node),
                         f"`{module.raw(node)}` keeps the autograd graph of every step.",
+                        fix=Fix("detached-loss", {}, self.safety, "keep the value, not its graph"),
                     )
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pitstop.rules.finding import Finding, Priority
+from pitstop.rules.finding import Finding, Fix, Priority, Safety
 from pitstop.rules.rule import Bad, Check, Good
 from pitstop.rules.step_code import ancestors, gpu_modules, managed
 
@@ -48,13 +48,14 @@ class ReductionEachMicroStep(Check):
 
     ## Fix safety
 
-    never: a change by hand; sums are rounded in another order.
+    verify: sums are rounded in another order.
     """
 
     id = "GEN-E06"
     name = "reduction-each-micro-step"
     category = "communication"
     priority = Priority.MEDIUM
+    safety = Safety.VERIFY
     cost = "n times the gradient traffic; 10 to 30 % of a step on slow links."
     sources = (
         "https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html#torch.nn.parallel.DistributedDataParallel.no_sync",
@@ -142,6 +143,7 @@ for step, batch in enumerate(loader):
                         module.location(backward),
                         "Every micro step reduces all gradients, though the optimizer runs only"
                         " now and then.",
+                        fix=Fix("no-sync", {}, self.safety, "reduce before the optimizer steps"),
                     )
 
 

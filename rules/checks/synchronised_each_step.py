@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pitstop.rules.finding import Finding, Priority
+from pitstop.rules.finding import Finding, Fix, Priority, Safety
 from pitstop.rules.rule import Bad, Check, Good
 from pitstop.rules.step_code import ancestors, each_step, gpu_modules
 
@@ -63,13 +63,14 @@ class SynchronisedEachStep(Check):
 
     ## Fix safety
 
-    never: the numbers are the same; a change by hand.
+    verify: the numbers are the same; whether something relied on the wait shows in a run.
     """
 
     id = "GEN-K04"
     name = "synchronised-each-step"
     category = "hot loop"
     priority = Priority.HIGH
+    safety = Safety.VERIFY
     cost = (
         "Each step pays its launch latency in full: several per cent for large models, much"
         " more for small ones."
@@ -153,7 +154,9 @@ if __name__ == "__main__":
             for call in module.calls_of(*_CALLS):
                 if each_step(module, call.node, forward=True) and not _timed(call):
                     yield self.info.finding(
-                        call.location, f"{call.name}() waits for the GPU in every step."
+                        call.location,
+                        f"{call.name}() waits for the GPU in every step.",
+                        fix=Fix("drop-synchronize", {}, self.safety, "let the host run ahead"),
                     )
 
 

@@ -16,6 +16,7 @@ from pitstop.rules.row_reader import rows
 from pitstop.rules.rule import SECTION_TITLES, Bad, Good, RuleInfo
 from pitstop.rules.tree import DictTree
 from pitstop.transforms.patch import Changed, Refused, apply_patches
+from pitstop.transforms.recipe import recipes
 
 RULES = all_rules()
 
@@ -121,9 +122,13 @@ def findings_of_all() -> Iterator[tuple[RuleInfo, Finding]]:
 def test_fixes_name_knobs_and_have_the_rule_s_safety() -> None:
     for info, finding in findings_of_all():
         if finding.fix is not None:
+            assert finding.fix.safety is info.safety, info.id
+            recipe = recipes().get(finding.fix.transform)
+            if recipe is not None:
+                assert recipe.safety is info.safety, info.id
+                continue
             assert finding.fix.transform in ("set_knob", "unset_knob"), info.id
             assert finding.fix.args["knob"] in knobs(), info.id
-            assert finding.fix.safety is info.safety, info.id
 
 
 def test_findings_can_be_placed_and_told_apart() -> None:

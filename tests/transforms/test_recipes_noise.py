@@ -63,7 +63,11 @@ def test_noise_stays_and_changes_nothing_else(
         return
     assert isinstance(outcome, Changed)
     after = apply_edits(file, outcome.patch.edits)
-    assert essence(after, comments) == essence(example.after, [])
+    left, wanted = essence(after, comments), essence(example.after, [])
+    if recipe.id.startswith("drop-"):  # a comment above a call keeps that call
+        assert set(wanted) <= set(left) <= set(example.before.splitlines())
+    else:
+        assert left == wanted
     assert [after.count(comment) for comment in comments] == [1] * len(comments)
     again = recipe.apply(SourceFile("train.py", after), example.args)
     assert not isinstance(again, Changed)
