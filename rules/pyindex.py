@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import operator
 from collections.abc import Iterator
 from typing import Any, TypeVar, overload
 
@@ -14,12 +15,26 @@ _Two = TypeVar("_Two", bound=ast.AST)
 _Three = TypeVar("_Three", bound=ast.AST)
 
 _ATOMS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+_PLAIN = frozenset(
+    {"ctx", "op", "ops", "type_comment", "type_ignores", "id", "attr", "arg", "module", "level"}
+    | {"asname", "kind", "conversion", "simple", "is_async", "rest", "kwd_attrs"}
+)
+"""Fields that never hold a node worth visiting."""
+_LEAVES = (ast.Name, ast.Constant, ast.alias, ast.Global, ast.Nonlocal)
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
+
+
+def _inner(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a class of nodes that hold nodes; its lists hold nothing else (or None)."""
+    plain = _PLAIN | {"name"} if issubclass(kind, _NAMED) else _PLAIN
+    return () if issubclass(kind, _LEAVES) else tuple(f for f in kind._fields if f not in plain)
+
+
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
-    kind: tuple(f for f in kind._fields if f not in {"ctx", "op", "ops", "type_comment"})
+    kind: _inner(kind)
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST) and kind not in _ATOMS
 }
-_LEAVES = (ast.Name, ast.Constant)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SCOPES = (
     ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, *COMPREHENSIONS,
@@ -34,29 +49,31 @@ class Index:
         self.parents: dict[ast.AST, ast.AST] = {}
         self._groups: dict[type[ast.AST], list[ast.AST]] = {}
         self._walk()
-        self._unsorted = set(self._groups)
+        self._unsorted = {kind for kind in self._groups if "lineno" in kind._attributes}
+        self._mixed: dict[tuple[type[ast.AST], ...], list[ast.AST]] = {}
+        self._scopes: dict[ast.AST, ast.AST] = {}
 
     def _walk(self) -> None:
         parents, groups = self.parents, self._groups
         stack: list[ast.AST] = [self.tree]
+        pop, push, AST = stack.pop, stack.append, ast.AST  # noqa: N806 - as ast names it
         while stack:
-            node = stack.pop()
+            node = pop()
             kind = node.__class__
-            if kind not in groups:
-                groups[kind] = []
-            groups[kind].append(node)
-            if kind in _LEAVES:
-                continue
+            if kind in groups:
+                groups[kind].append(node)
+            else:
+                groups[kind] = [node]
             for name in _FIELDS[kind]:
                 value = getattr(node, name, None)
-                if isinstance(value, ast.AST):
-                    parents[value] = node
-                    stack.append(value)
-                elif value.__class__ is list:
+                if value.__class__ is list:
                     for item in value:
-                        if isinstance(item, ast.AST):
+                        if item is not None:  # a `**` of a dictionary has no key
                             parents[item] = node
-                            stack.append(item)
+                            push(item)
+                elif isinstance(value, AST):
+                    parents[value] = node
+                    push(value)
 
     @overload
     def all(self, one: type[_One], /) -> list[_One]: ...
@@ -68,13 +85,15 @@ class Index:
     ) -> list[_One | _Two | _Three]: ...
     def all(self, *kinds: type[Any]) -> list[Any]:
         """The nodes of these exact classes, in the order of the text."""
-        for kind in kinds:
-            if kind in self._unsorted:
-                self._groups[kind].sort(key=place)
-                self._unsorted.discard(kind)
-        if len(kinds) == 1:
-            return self._groups.get(kinds[0], [])
-        return sorted((n for k in kinds for n in self._groups.get(k, ())), key=place)
+        if len(kinds) > 1:
+            if kinds not in self._mixed:
+                found = [node for kind in kinds for node in self._groups.get(kind, ())]
+                self._mixed[kinds] = sorted(found, key=place)
+            return self._mixed[kinds]
+        if kinds[0] in self._unsorted:
+            self._groups[kinds[0]].sort(key=_PLACE)
+            self._unsorted.discard(kinds[0])
+        return self._groups.get(kinds[0], [])
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The parents of a node, innermost first, up to the module."""
@@ -108,11 +127,19 @@ class Index:
         """The scope in which a node's names are looked up: a module, function, lambda, class or
         comprehension. Defaults, decorators and annotations belong to the scope outside."""
         child = node
-        for parent in self.ancestors(node):
-            if isinstance(parent, SCOPES) and not _outside(parent, child):
-                return parent
-            child = parent
-        return self.tree
+        found: ast.AST | None = None
+        passed: list[ast.AST] = []
+        parent = self.parents.get(child)
+        while parent is not None and found is None:
+            if isinstance(child, ast.stmt):
+                found = self._scopes.get(child)
+                passed.append(child)
+            if found is None and isinstance(parent, SCOPES) and not _outside(parent, child):
+                found = parent
+            child, parent = parent, self.parents.get(parent)
+        found = found or self.tree
+        self._scopes.update(dict.fromkeys(passed, found))
+        return found
 
     @functools.cached_property
     def functions(self) -> dict[str, list[Function]]:
@@ -132,6 +159,9 @@ class Index:
         return found
 
 
+_PLACE = operator.attrgetter("lineno", "col_offset")
+
+
 def place(node: ast.AST) -> tuple[int, int]:
     """Line and byte column, for ordering."""
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
@@ -148,5 +178,5 @@ def _outside(scope: ast.AST, child: ast.AST) -> bool:
     if isinstance(scope, ast.Lambda):
         return child is scope.args
     if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return not in_block(child, scope.body)
+        return not isinstance(child, ast.stmt)
     return False

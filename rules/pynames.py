@@ -58,6 +58,7 @@ class Names:
         self.index = index
         self._package = PurePosixPath(path).parts[:-1]
         self.imports, self._ambiguous = self._read_imports()
+        self._resolved: dict[tuple[str, ast.AST], tuple[ast.AST | None, list[Binding]]] = {}
 
     # imports
 
@@ -243,7 +244,12 @@ class Names:
         return self._resolve(name, at)[0]
 
     def _resolve(self, name: str, at: ast.AST) -> tuple[ast.AST | None, list[Binding]]:
-        scope = self.index.scope(at)
+        key = (name, self.index.scope(at))
+        if key not in self._resolved:
+            self._resolved[key] = self._looked_up(*key)
+        return self._resolved[key]
+
+    def _looked_up(self, name: str, scope: ast.AST) -> tuple[ast.AST | None, list[Binding]]:
         first = True
         while True:
             if not isinstance(scope, ast.ClassDef) or first:
