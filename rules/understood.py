@@ -75,6 +75,14 @@ class Understood:
         return tuple(one for one in self.module.assignments if _stated(one))
 
     @functools.cached_property
+    def declared(self) -> frozenset[str]:
+        """The names of all options and fields that the module itself defines."""
+        return frozenset(
+            [option.name for option in self.module.options]
+            + [one.name for one in self.module.fields]
+        )
+
+    @functools.cached_property
     def fields(self) -> tuple[Field, ...]:
         """Fields of classes that extend a framework's own."""
         fitting = call_patterns().fitting

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pitstop.rules.detection import config_framework
 from pitstop.rules.finding import Location, Value
-from pitstop.rules.frameworks import Framework, Known, frameworks, matches
+from pitstop.rules.frameworks import Framework, Known, frameworks
 from pitstop.rules.frameworks.spelling import plain_name
 from pitstop.rules.job import TrainingJob
 from pitstop.rules.job_words import flag_uses
@@ -52,11 +52,8 @@ def written_names(job: TrainingJob, facts: ProjectFacts) -> Iterator[WrittenName
 
 def _declared(job: TrainingJob, facts: ProjectFacts) -> frozenset[str]:
     """Options and fields that the repository's own code defines, which are not the framework's."""
-    modules = [m for path in job.files if (m := facts.modules.get(path)) is not None]
-    return frozenset(
-        [option.name for module in modules for option in module.options]
-        + [one.name for module in modules for one in module.fields]
-    )
+    modules = (m for path in job.files if (m := facts.modules.get(path)) is not None)
+    return frozenset().union(*(facts.sources.understood(m).declared for m in modules))
 
 
 def _flags(job: TrainingJob, leader: Framework) -> Iterator[WrittenName]:
@@ -87,8 +84,8 @@ def _keywords(job: TrainingJob, facts: ProjectFacts) -> Iterator[WrittenName]:
             continue
         seen: set[int] = set()
         for framework in speakers(job):
-            for call in module.calls:
-                if id(call.node) in seen or not matches(call.name, framework.config_calls):
+            for call in facts.sources.understood(module).calls_of(framework.config_calls):
+                if id(call.node) in seen:
                     continue
                 seen.add(id(call.node))
                 for argument in call.arguments:

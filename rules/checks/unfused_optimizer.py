@@ -181,7 +181,8 @@ def _answered(call: Call) -> bool:
 
 def _sparse(module: PyModule) -> bool:
     """Embeddings with sparse gradients, which the fused form does not take."""
-    return any(call.argument("sparse") is not None for call in module.calls)
+    spoken = "sparse" in module.file.text
+    return spoken and any(call.argument("sparse") is not None for call in module.calls)
 
 
 def _on_gpu(module: PyModule, call: Call) -> bool:
