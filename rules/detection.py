@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Location
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from pitstop.rules.configs import ConfigFile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evidence:
     """What is looked at for one job: its command, the modules it runs, the configs it reads,
     the environment it sets, and what the repository declares and holds."""
@@ -29,6 +31,11 @@ class Evidence:
     flags: Mapping[str, str] = field(default_factory=dict)
     versions: Versions = field(default_factory=dict)
     paths: Collection[str] = ()
+
+    @functools.cached_property
+    def commands(self) -> tuple[str, ...]:
+        """What patterns of commands are held against."""
+        return tuple(command_texts(self.launch)) if self.launch is not None else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ def match_sign(sign: Sign, evidence: Evidence) -> Match | None:
     if sign.calls:
         parts.append(_called(sign.calls, evidence.program))
     if sign.commands:
-        parts.append(_commanded(sign.commands, evidence.launch))
+        parts.append(_commanded(sign.commands, evidence))
     if sign.flags:
         parts.append(_flagged(sign, evidence))
     if sign.env:
@@ -135,14 +142,18 @@ def _called(patterns: tuple[str, ...], program: Program) -> Match | None:
     return Match(f"use of {found.name}", found.location) if found else None
 
 
-def _commanded(patterns: Iterable[str], launch: LaunchCommand | None) -> Match | None:
-    if launch is None:
+def _commanded(patterns: tuple[str, ...], evidence: Evidence) -> Match | None:
+    wanted = _commands(patterns)
+    text = next((text for text in evidence.commands if wanted.match(text)), None)
+    if text is None or evidence.launch is None:
         return None
-    for text in command_texts(launch):
-        for pattern in patterns:
-            if fnmatchcase(text, pattern) or fnmatchcase(text, f"{pattern} *"):
-                return Match(f"command {text.partition(' -')[0]}", launch.location)
-    return None
+    return Match(f"command {text.partition(' -')[0]}", evidence.launch.location)
+
+
+@functools.cache
+def _commands(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """A command, or its beginning, that fits one of the patterns."""
+    return re.compile("|".join(translate(p) for one in patterns for p in (one, f"{one} *")))
 
 
 def command_texts(launch: LaunchCommand) -> Iterator[str]:
