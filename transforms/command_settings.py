@@ -23,7 +23,7 @@ def commands(job: TrainingJob, facts: ProjectFacts) -> Commands | Refused:
     if job.launch is None or job.launch.location.path not in facts.sources.paths:
         return Refused("the command is not written in a file")
     known = {*facts.scripts, *facts.sources.jobfiles}
-    return Commands(facts.tree, tuple(sorted(job.files & known)))
+    return Commands(facts.tree, tuple(sorted(job.files & known)), facts.sources)
 
 
 def target_of(place: Place, name: str) -> Target | Refused:

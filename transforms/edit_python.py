@@ -295,7 +295,7 @@ def _proved(file: SourceFile, wanted: ast.Module, edits: Iterable[Edit]) -> Outc
         tree = python_text.parse(after)
     except UnreadableError as error:
         return Refused(f"{file.path} would not parse after the change: {error}")
-    if ast.dump(tree) != ast.dump(wanted):
+    if not python_text.same(tree, wanted):
         return Refused("the change would mean something else than intended")
     lost = Counter(python_text.comments(file)) - Counter(python_text.comments(after))
     if any(not any(text in edit.old for edit in edits) for text in lost):

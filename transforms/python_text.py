@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 from pitstop.rules.finding import Span
+from pitstop.rules.pycomments import read_comments
 from pitstop.rules.tree import SourceFile, UnreadableError
 from pitstop.transforms.members import Members
 
@@ -35,6 +36,24 @@ def parse(file: SourceFile) -> ast.Module:
         raise UnreadableError(f"line {error.lineno or 1}: {error.msg}") from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise UnreadableError(f"not Python: {error}") from error
+
+
+def same(one: ast.AST, other: ast.AST) -> bool:
+    """Whether two trees mean the same: what comparing their dumps says, sooner."""
+    pairs: list[tuple[object, object]] = [(one, other)]
+    while pairs:
+        a, b = pairs.pop()
+        if a.__class__ is not b.__class__:
+            return False
+        if isinstance(a, ast.AST):
+            pairs += ((getattr(a, f, None), getattr(b, f, None)) for f in a._fields)
+        elif isinstance(a, list) and isinstance(b, list):
+            if len(a) != len(b):
+                return False
+            pairs += zip(a, b, strict=True)
+        elif (a != b or isinstance(a, float)) and repr(a) != repr(b):  # NaN, and the sign of 0
+            return False
+    return True
 
 
 def span(file: SourceFile, node: ast.AST) -> Span:
@@ -138,9 +157,8 @@ def _tokens(
 
 
 def comments(file: SourceFile) -> list[str]:
-    """Every comment's text, in order."""
-    tokens = _tokens(file, len(BOM) if file.text.startswith(BOM) else 0, len(file.text))
-    return [token.string.rstrip() for token, _, _ in tokens if token.type == tokenize.COMMENT]
+    """The text of every comment of a file that parses, in order."""
+    return [comment.rstrip() for comment in read_comments(file).values()]
 
 
 def call_around(file: SourceFile, tree: ast.Module, at: Span) -> ast.Call | None:

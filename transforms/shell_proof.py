@@ -3,14 +3,15 @@ generated file must be as before but for the intended flag or variable."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from pitstop.rules.finding import Location
 from pitstop.rules.job import Word
 from pitstop.rules.shell import Command, Heredoc, Script, read_script
+from pitstop.rules.sources import Sources
 from pitstop.rules.tree import RepoTree, SourceFile, UnreadableError
 from pitstop.transforms.edited_tree import EditedTree
 from pitstop.transforms.patch import Changed, Edit, Outcome, Patch, Refused
@@ -19,25 +20,48 @@ _HARMLESS = frozenset({"echo", "printf", "mkdir", "tee", "logger", ":"})
 """Commands that may show a changed value without starting anything with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Commands:
-    """The commands of some files of a tree: shell scripts and job files."""
+    """The commands of some files of a tree: shell scripts and job files. `sources` are those of
+    the tree, where it has been read before."""
 
     tree: RepoTree
     paths: tuple[str, ...]
+    sources: Sources | None = None
 
     def read(self, edits: tuple[Edit, ...] = ()) -> tuple[Script, ...]:
         """What the files say after the edits. Raises UnreadableError."""
-        tree: RepoTree = EditedTree(self.tree, edits) if edits else self.tree
-        found: list[Script] = []
-        for path in self.paths:
-            found += scripts(tree.read(path), tree)
-        return tuple(found)
+        return _read(EditedTree(self.tree, edits), self.paths) if edits else self.unedited
+
+    @functools.cached_property
+    def unedited(self) -> tuple[Script, ...]:
+        """What the files say now. Raises UnreadableError."""
+        return _read(self.tree, self.paths, self.sources)
+
+
+def _read(
+    tree: RepoTree, paths: Iterable[str], before: Sources | None = None
+) -> tuple[Script, ...]:
+    found = (_known(path, before) or scripts(tree.read(path), tree) for path in paths)
+    return tuple(script for inside in found for script in inside)
+
+
+def _known(path: str, sources: Sources | None) -> tuple[Script, ...]:
+    """What `scripts` has made of a file before, if it has."""
+    if sources is None:
+        return ()
+    if _is_shell(path):
+        return (sources.scripts[path],) if path in sources.scripts else ()
+    return sources.jobfiles.get(path, ())
+
+
+def _is_shell(path: str) -> bool:
+    return path.endswith((".sh", ".bash"))
 
 
 def scripts(file: SourceFile, tree: RepoTree) -> tuple[Script, ...]:
     """A shell script as one, a job file as the scripts inside it."""
-    if PurePosixPath(file.path).suffix in (".sh", ".bash"):
+    if _is_shell(file.path):
         return (read_script(file, tree),)
     from pitstop.rules.jobfiles import read_jobfile
 

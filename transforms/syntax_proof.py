@@ -23,7 +23,7 @@ def flaw(file: SourceFile, tree: ast.Module, ops: Iterable[Op], text: str) -> st
         wanted = _changed(python_text.parse(file), tree, ops)
     except UnreadableError as error:
         return f"{file.path} would not parse after the change: {error}"
-    if ast.dump(found) != ast.dump(wanted):
+    if not python_text.same(found, wanted):
         return "the change would mean something else than intended"
     lost = Counter(python_text.comments(file)) - Counter(python_text.comments(after))
     removed = [_lines(file, op.statement) for op in ops if isinstance(op, Remove)]
