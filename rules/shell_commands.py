@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pitstop.rules.notes import comment_text, explains
 from pitstop.rules.shell_lexer import Lexer, Literal, Mode, Opaque, RawWord
 from pitstop.rules.shell_nesting import HeredocRange, heredocs
+from pitstop.rules.shell_tree import parse
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly"})
 MAX_ELEMENTS = 10_000
@@ -101,17 +107,53 @@ class _Draft:
         return len(self.words) + len(self.assignments)
 
 
+class _Found:
+    """What has been found in a text: its heredocs, its statements, and each command with the
+    work it took."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.heredocs = heredocs(text)
+        self.commands: dict[tuple[int, int], tuple[SimpleCommand, int]] = {}
+
+    @functools.cached_property
+    def root(self) -> Node:
+        return parse(self.text, self.heredocs)
+
+
+@functools.lru_cache(maxsize=100)
+def _found_before(text: str) -> _Found:
+    """Scripts that start each other, and proofs of edits, read the same texts many times."""
+    return _Found(text)
+
+
 class CommandReader:
     """Reads simple commands and arrays of one text."""
 
     def __init__(self, lexer: Lexer) -> None:
         self.lexer = lexer
         self.text = lexer.text
-        self.heredocs = heredocs(lexer.text)
+        self._found = _found_before(self.text) if len(self.text) < 32_768 else _Found(self.text)
+        self.heredocs = self._found.heredocs
         self._by_operator = {h.start: h for h in self.heredocs}
+
+    @property
+    def root(self) -> Node:
+        """The text as the grammar sees it."""
+        return self._found.root
 
     def read(self, at: int, end: int) -> SimpleCommand:
         """The simple command that begins at `at`."""
+        known = self._found.commands.get((at, end))
+        if known is not None:
+            self.lexer.spend(known[1])
+            return known[0]
+        before = self.lexer.work
+        command = self._read(at, end)
+        self._found.commands[at, end] = command, self.lexer.work - before
+        return command
+
+    def _read(self, at: int, end: int) -> SimpleCommand:
         start, last, draft, comment = at, at, _Draft(), None
         while at < end and draft.size < MAX_ELEMENTS:
             if blanks := _BLANKS.match(self.text, at, end):

@@ -113,12 +113,17 @@ class RawWord:
 
 
 class Mode(Enum):
-    """In which surroundings a stretch of text is read; the value matches ordinary characters."""
+    """In which surroundings a stretch of text is read: what its ordinary characters are, and
+    whether they are quoted."""
 
-    BARE = re.compile(r"[^ \t\r\n;&|<>()\\'\"$`]+")
-    VALUE = re.compile(r"[^\\'\"$`]+")
-    QUOTED = re.compile(r"[^\\\"$`]+")
-    HEREDOC = re.compile(r"[^\\$`]+")
+    BARE = re.compile(r"[^ \t\r\n;&|<>()\\'\"$`]+"), False
+    VALUE = re.compile(r"[^\\'\"$`]+"), False
+    QUOTED = re.compile(r"[^\\\"$`]+"), True
+    HEREDOC = re.compile(r"[^\\$`]+"), True
+
+    def __init__(self, ordinary: re.Pattern[str], quoted: bool) -> None:
+        self.ordinary = ordinary.match
+        self.quoted = quoted
 
 
 _NAME = r"[A-Za-z_]\w*|\d+|[@*#?$!-]"
@@ -167,12 +172,13 @@ class Lexer:
 
     def _parts(self, at: int, end: int, mode: Mode) -> tuple[list[Part], int]:
         parts: list[Part] = []
-        begin = at
+        begin, ordinary = at, mode.ordinary
         while at < end:
-            run = mode.value.match(self.text, at, end)
+            run = ordinary(self.text, at, end)
             if run:
-                parts.append(Literal(at, run.end(), run[0], mode in (Mode.QUOTED, Mode.HEREDOC)))
-                at = run.end()
+                stop = run.end()
+                parts.append(Literal(at, stop, run[0], mode.quoted))
+                at = stop
                 continue
             step = self._special(at, end, mode, parts)
             if step is None:
@@ -184,7 +190,7 @@ class Lexer:
     def _special(self, at: int, end: int, mode: Mode, parts: list[Part]) -> int | None:
         """Read what starts with a special character; None where a bare word ends."""
         char = self.text[at]
-        quoted = mode in (Mode.QUOTED, Mode.HEREDOC)
+        quoted = mode.quoted
         if char == "\\":
             return self._backslash(at, end, mode, parts)
         if char in "$`":
@@ -219,7 +225,7 @@ class Lexer:
             return end
         follower = text[at + 1]
         special = '$`"\\' if mode is Mode.QUOTED else "$`\\"
-        if mode in (Mode.QUOTED, Mode.HEREDOC) and follower not in special:
+        if mode.quoted and follower not in special:
             parts.append(Literal(at, at + 2, text[at : at + 2], True))
         else:
             parts.append(Literal(at + 1, at + 2, follower, True))

@@ -21,7 +21,6 @@ from pitstop.rules.shell_tree import (
     assigned_names,
     between,
     flattened,
-    parse,
     simple_start,
     statements,
 )
@@ -61,7 +60,7 @@ class Statements:
 
     def run(self, flow: Flow) -> None:
         """Read the whole text."""
-        root = parse(self.text.text, self.reader.heredocs)
+        root = self.reader.root
         self.statement(root, flow) if root.is_error else self.block(root, flow)
         for body in list(self._uncalled.values()) if self._owner else ():
             body(replace(flow, scope=flow.scope.fork()))

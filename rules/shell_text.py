@@ -63,6 +63,11 @@ class ShellText:
     def place(self, start: int, end: int) -> tuple[Location, bool]:
         """The location of a half-open range, and whether the file has these very characters
         there, all together."""
+        if len(self.segments) == 1:
+            (only,) = self.segments
+            if only.at <= start <= end <= only.at + only.length:
+                begin = only.start + start - only.at
+                return only.file.location(begin, begin + end - start), True
         first, last = self._segment(start), self._segment(max(start, end - 1))
         if first is None or last is None:
             file, a, b = self.home

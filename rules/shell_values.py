@@ -37,11 +37,11 @@ class Fragment:
 
     def cut(self, start: int, end: int) -> Fragment:
         """Part of the characters."""
-        if not self.exact:
-            return replace(self, text=self.text[start:end])
-        return replace(
-            self, text=self.text[start:end], start=self.start + start, end=self.start + end
-        )
+        where = (self.start + start, self.start + end) if self.exact else (self.start, self.end)
+        return Fragment(
+            self.text[start:end], self.source, *where, self.exact, self.why, self.soft,
+            self.condition, self.note, self.quoted, self.default,
+        )  # fmt: skip
 
 
 Field = tuple[Fragment, ...]
@@ -90,7 +90,7 @@ class Scope:
         """Set a variable; an export stays one."""
         old = self.variables.get(name)
         exported = binding.exported or self.export_all or (old is not None and old.exported)
-        self.variables[name] = replace(binding, exported=exported)
+        self.variables[name] = Binding(binding.fields, binding.array, exported)
 
 
 def unknown(source: ShellText, start: int, end: int, why: str, *, soft: bool = False) -> Fragment:

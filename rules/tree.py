@@ -57,9 +57,12 @@ class SourceFile:
 
     def location(self, start: int, end: int) -> Location:
         """The Location of a half-open range of offsets."""
-        line, column = self.position(start)
-        end_line, end_column = self.position(end)
-        return Location(self.path, Span(start, end), line, column, end_line, end_column)
+        starts = self.line_starts
+        line = last = bisect.bisect_right(starts, start)
+        if end < start or (line < len(starts) and end >= starts[line]):
+            last = bisect.bisect_right(starts, end)
+        columns = (start - starts[line - 1] + 1, end - starts[last - 1] + 1)
+        return Location(self.path, Span(start, end), line, columns[0], last, columns[1])
 
     def line_text(self, line: int) -> str:
         """The text of a line (from 1) without its line end; "" past the end."""
