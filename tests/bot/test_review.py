@@ -186,7 +186,7 @@ def test_start_is_left_out_on_a_single_line() -> None:
 def test_unsafe_change_is_shown_but_not_offered() -> None:
     (comment,) = new_files({"a": "SLOW CLOSER\n"}).review(Posted(), Policy()).comments
     assert "```suggestion" not in comment.body
-    assert "-SLOW CLOSER" in comment.body and "measure it before you keep it" in comment.body
+    assert "-SLOW CLOSER" in comment.body and "Measure it before you keep it" in comment.body
 
 
 def test_suggestions_can_be_switched_off() -> None:
