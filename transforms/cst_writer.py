@@ -59,12 +59,10 @@ class _Places:
     def statement(self, node: ast.stmt) -> cst.CSTNode:
         """The line or compound statement that a statement is."""
         found = self._statements.get((node.lineno, self._column(node.lineno, node.col_offset)))
-        if isinstance(found, cst.SimpleStatementLine) and len(found.body) > 1:
-            raise UnwritableError(f"{self._file.path}:{node.lineno}: statements share a line")
-        if found is None:
-            raise UnwritableError(
-                f"{self._file.path}:{node.lineno}: the statement shares its line with its header"
-            )
+        shared = isinstance(found, cst.SimpleStatementLine) and len(found.body) > 1
+        if found is None or shared:
+            where = f"{self._file.path}:{node.lineno}"
+            raise UnwritableError(f"{where}: the statement shares its line with another")
         return found
 
     def expression(self, node: ast.expr) -> cst.CSTNode:

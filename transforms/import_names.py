@@ -23,8 +23,7 @@ _Anchor = tuple[ast.stmt, bool]
 def spelled(module: PyModule, ops: Iterable[Op]) -> list[Op] | Refused:
     """The operations with every canonical name as this file says it, and the imports needed."""
     ops = list(ops)
-    lines = [node.lineno for op in ops if (node := anchor_of(op)) is not None]
-    speller = _Speller(module, min(lines, default=1))
+    speller = _Speller(module, min((_line(op) for op in ops), default=1))
     new = [speller.spell(op) for op in ops if not isinstance(op, Import)]
     for op in ops:
         if isinstance(op, Import):
@@ -32,6 +31,15 @@ def spelled(module: PyModule, ops: Iterable[Op]) -> list[Op] | Refused:
     if speller.taken:
         return Refused(f"{speller.taken} is already the name of something else")
     return [*speller.imports(), *new]
+
+
+def _line(op: Op) -> int:
+    """The first line that a change reads names on."""
+    node = anchor_of(op)
+    if node is None:
+        return sys.maxsize
+    behind = isinstance(op, Insert) and op.after
+    return (node.end_lineno or node.lineno) + 1 if behind else node.lineno
 
 
 class _Speller:
@@ -78,10 +86,10 @@ class _Speller:
 
     def need(self, canonical: str) -> str:
         """Import a canonical name; returns how it is then said: a class by itself, everything
-        else through its package."""
+        else, and what PyTorch has, through its package."""
         parts = canonical.split(".")
         first = next((i for i, part in enumerate(parts) if part[:1].isupper()), 0)
-        by_class = first > 1
+        by_class = first > 1 and parts[0] != "torch"
         end = first + 1 if by_class else 1
         name, short = ".".join(parts[:end]), parts[end - 1]
         said = ".".join((short, *parts[end:]))
