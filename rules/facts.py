@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pitstop.rules.configs import ConfigFile
     from pitstop.rules.pysource import PyModule
     from pitstop.rules.shell import Script
+    from pitstop.rules.written_names import WrittenName
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class ProjectFacts:
     jobs: tuple[TrainingJob, ...] = ()
     versions: Versions = field(default_factory=dict)
     unread: tuple[Unread, ...] = ()
+    _names: dict[str, tuple[WrittenName, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def tree(self) -> RepoTree:
@@ -68,6 +72,14 @@ class ProjectFacts:
         paths = {p for job in self.jobs if job.purpose == "train" for p in job.files}
         inside = sorted(p for p in paths if p.endswith(".py") and self.scope.audits_code(p))
         return tuple(m for path in inside if (m := self.module(path)) is not None)
+
+    def written_names(self, job: TrainingJob) -> tuple[WrittenName, ...]:
+        """The names that a job hands to its framework, known or not."""
+        from pitstop.rules.written_names import written_names
+
+        if job.id not in self._names:
+            self._names[job.id] = tuple(written_names(job, self))
+        return self._names[job.id]
 
     def job(self, identity: str) -> TrainingJob:
         """The job with this id; raises KeyError."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from pitstop.rules.finding import Location, Setting, Surface, Unknown, Value
 from pitstop.rules.frameworks import Framework, matches
@@ -13,7 +14,7 @@ from pitstop.rules.frameworks.spelling import PRESENT, Spelling, plain_name
 from pitstop.rules.job_modules import Program
 from pitstop.rules.job_settings import Rank, Written
 from pitstop.rules.job_words import FlagUse
-from pitstop.rules.pysource import Argument, Call, Option, PyModule
+from pitstop.rules.pysource import Argument, Call, Field, Option, PyModule
 from pitstop.rules.understood import ENVIRONMENT, Understood
 
 _MAX_NESTING = 3
@@ -28,19 +29,36 @@ class CommandLine:
     more: bool = False
 
 
+_Open = Callable[[CommandLine], Iterator[Written]]
+"""What is written depends on the command line."""
+
+
 def from_program(framework: Framework, program: Program, line: CommandLine) -> Iterator[Written]:
     """Everything in a program that a framework understands, in the order of the text."""
+    found = program.once(("written", framework.name), lambda: tuple(_found(framework, program)))
+    for one in found:
+        if isinstance(one, Written):
+            yield one
+        else:
+            yield from one(line)
+
+
+def _found(framework: Framework, program: Program) -> Iterator[Written | _Open]:
     for call in program.calls_of(framework.calls):
         if not for_evaluation(call):
-            yield from _from_call(framework.called(call.name), call, line)
+            yield from _from_call(framework.called(call.name), call)
     for part in program.parts:
         yield from _from_assignments(framework, part)
-        yield from _from_fields(framework, part, line)
+        yield from _from_fields(framework, part)
 
 
-def anchored_defaults(framework: Framework, program: Program) -> Iterator[Setting]:
+def anchored_defaults(framework: Framework, program: Program) -> tuple[Setting, ...]:
     """What calls do that leave a keyword out, each at its call: one loader without workers is
     one default. Unknown where `**` may pass the keyword."""
+    return program.once(("left out", framework.name), lambda: tuple(_left_out(framework, program)))
+
+
+def _left_out(framework: Framework, program: Program) -> Iterator[Setting]:
     for call in program.calls_of(framework.calls):
         rows = [row for row in framework.called(call.name) if row.has_default]
         if not rows or for_evaluation(call):
@@ -80,7 +98,7 @@ def config_calls(framework: Framework, program: Program) -> tuple[Call, ...]:
 # --- calls -----------------------------------------------------------------------------------
 
 
-def _from_call(rows: Iterable[Spelling], call: Call, line: CommandLine) -> Iterator[Written]:
+def _from_call(rows: Iterable[Spelling], call: Call) -> Iterator[Written | _Open]:
     by_name: dict[str, list[Spelling]] = {}
     for row in rows:
         if Surface.KEYWORD in row.surfaces or row.name == PRESENT:
@@ -93,7 +111,7 @@ def _from_call(rows: Iterable[Spelling], call: Call, line: CommandLine) -> Itera
             continue
         argument = _argument(call, name, own[0].position)
         if argument is not None:
-            yield from _from_argument(tuple(own), name, argument, call.module, line, condition)
+            yield _from_argument(tuple(own), name, argument, call.module, condition)
 
 
 def _present(rows: tuple[Spelling, ...], call: Call, condition: str | None) -> Written:
@@ -122,14 +140,12 @@ def _from_argument(
     name: str,
     argument: Argument,
     module: PyModule,
-    line: CommandLine,
     condition: str | None,
-) -> Iterator[Written]:
+) -> Written | _Open:
     note = module.note((argument.name_at or argument.used_at).line)
     if argument.origin in ("option", "field") and argument.key and _direct(argument, module):
-        yield from _from_option(rows, argument, module, line, note, condition)
-        return
-    yield Written(
+        return partial(_from_option, rows, argument, module, note, condition)
+    return Written(
         rows, name, argument.value, Rank.CODE, Surface.KEYWORD, argument.raw, argument.value_at,
         argument.name_at or argument.used_at, note, condition, single=False,
     )  # fmt: skip
@@ -146,9 +162,9 @@ def _from_option(
     rows: tuple[Spelling, ...],
     argument: Argument,
     module: PyModule,
-    line: CommandLine,
     note: str | None,
     condition: str | None,
+    line: CommandLine,
 ) -> Iterator[Written]:
     """An option's default, and above it the flag that the command line gives."""
     key = argument.key or ""
@@ -205,18 +221,23 @@ def _from_assignments(framework: Framework, part: Understood) -> Iterator[Writte
             )  # fmt: skip
 
 
-def _from_fields(framework: Framework, part: Understood, line: CommandLine) -> Iterator[Written]:
+def _from_fields(framework: Framework, part: Understood) -> Iterator[_Open]:
     """Fields of a dataclass that extends the framework's own arguments: new defaults."""
     for one in part.fields:
         extends = any(matches(base, framework.config_calls) for base in one.bases)
         rows = framework.named(one.name, Surface.KEYWORD) if extends else ()
         if rows:
-            doubt = Unknown(f"the command line may pass --{one.name}")
-            yield Written(
-                rows, one.name, doubt if line.more else one.value, Rank.PY_DEFAULT,
-                Surface.PY_DEFAULT, one.raw, one.value_at, one.name_at,
-                part.module.note(one.location.line), single=False,
-            )  # fmt: skip
+            yield partial(_from_field, rows, one, part.module.note(one.location.line))
+
+
+def _from_field(
+    rows: tuple[Spelling, ...], one: Field, note: str | None, line: CommandLine
+) -> Iterator[Written]:
+    doubt = Unknown(f"the command line may pass --{one.name}")
+    yield Written(
+        rows, one.name, doubt if line.more else one.value, Rank.PY_DEFAULT, Surface.PY_DEFAULT,
+        one.raw, one.value_at, one.name_at, note, single=False,
+    )  # fmt: skip
 
 
 # --- conditions ------------------------------------------------------------------------------

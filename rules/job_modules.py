@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar, cast
 
 from pitstop.rules.frameworks import frameworks, matches
 from pitstop.rules.job import LaunchCommand
@@ -12,6 +13,8 @@ from pitstop.rules.pysource import Call, PyModule
 from pitstop.rules.scope import Scope
 from pitstop.rules.sources import Sources, folder_of
 from pitstop.rules.understood import Understood, Use
+
+_T = TypeVar("_T")
 
 MAX_MODULES = 60
 """More are a library, not a program."""
@@ -50,6 +53,13 @@ class Program:
         self.parts = parts
         self.modules = tuple(part.module for part in parts)
         self._mentioned: dict[str, bool] = {}
+        self._kept: dict[Hashable, object] = {}
+
+    def once(self, what: Hashable, compute: Callable[[], _T]) -> _T:
+        """What is the same for every job that runs the program."""
+        if what not in self._kept:
+            self._kept[what] = compute()
+        return cast(_T, self._kept[what])
 
     @property
     def entry(self) -> PyModule | None:

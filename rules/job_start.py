@@ -96,6 +96,8 @@ def config_starts(sources: Sources, scope: Scope, used: Iterable[str]) -> Iterat
             continue
         if not scope.trains(path) or not sources.mentions(path, words):
             continue
+        if path.endswith(".json") and _is_list(sources, path):
+            continue  # records, which may be many
         config = sources.config(path)
         framework = config_framework(config) if config else None
         if config is None or framework is None or framework.kind != "main":
@@ -103,6 +105,11 @@ def config_starts(sources: Sources, scope: Scope, used: Iterable[str]) -> Iterat
         keys = framework.detection.job_keys
         if keys and all(_set(config, key) for key in keys):
             yield Start(config=path)
+
+
+def _is_list(sources: Sources, path: str) -> bool:
+    file = sources.file(path)
+    return file is not None and file.text[:200].lstrip("\ufeff \t\r\n").startswith("[")
 
 
 def _set(config: ConfigFile, key: str) -> bool:

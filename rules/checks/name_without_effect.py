@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Finding, Priority, Severity
 from pitstop.rules.rule import Bad, Check, Good
-from pitstop.rules.written_names import written_names
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
@@ -103,7 +102,7 @@ torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --ou
     def check(self, facts: ProjectFacts) -> Iterator[Finding]:
         """Names that the framework's file marks as dead."""
         for job in facts.jobs:
-            for name in written_names(job, facts):
+            for name in facts.written_names(job):
                 known = name.known
                 if known is not None and known.dead:
                     yield self.info.finding(

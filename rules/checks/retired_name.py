@@ -9,7 +9,6 @@ from pitstop.rules.finding import Finding, Priority, Severity
 from pitstop.rules.frameworks import accepted
 from pitstop.rules.rule import Bad, Check, Good
 from pitstop.rules.versions import allows
-from pitstop.rules.written_names import written_names
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
@@ -116,7 +115,7 @@ Trainer(model=model, args=args, train_dataset=data).train()
     def check(self, facts: ProjectFacts) -> Iterator[Finding]:
         """Names whose last version lies before the pin."""
         for job in facts.jobs:
-            for name in written_names(job, facts):
+            for name in facts.written_names(job):
                 known = name.known
                 if known is None or known.until is None:
                     continue

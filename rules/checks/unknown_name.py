@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pitstop.rules.finding import Confidence, Finding, Priority, Severity
 from pitstop.rules.frameworks.spelling import plain_name
 from pitstop.rules.rule import Bad, Check, Good
-from pitstop.rules.written_names import WrittenName, written_names
+from pitstop.rules.written_names import WrittenName
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
@@ -120,7 +120,7 @@ torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --ou
         for job in facts.jobs:
             if _lets_extra_through(job) or job.value("parallel.strategy") == "megatron":
                 continue  # the Megatron adapters bring arguments of their own
-            for name in written_names(job, facts):
+            for name in facts.written_names(job):
                 if name.framework.closed and self._unknown(name):
                     yield self._found(name, job)
 
