@@ -108,9 +108,19 @@ def _progress() -> Iterator[Progress]:
         yield lambda _: None
         return
     from rich.console import Console
+    from rich.live import Live
+    from rich.spinner import Spinner
 
-    with Console(stderr=True).status("") as status:
-        yield lambda doing: status.update(f"[dim]{doing}…")
+    spinner = Spinner("dots", style="status.spinner")
+    with Live(
+        spinner, console=Console(stderr=True), transient=True, refresh_per_second=12.5
+    ) as live:
+
+        def show(doing: str) -> None:
+            spinner.update(text=f"[dim]{doing}…")
+            live.refresh()  # at once: a step may be over before the next tick
+
+        yield show
 
 
 def _introduced(report: Report) -> Report:
