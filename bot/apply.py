@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -72,23 +73,42 @@ def apply_safe(tree: SnapshotTree, findings: Iterable[ReportedFinding]) -> Appli
     since it was read or cannot be written."""
     wanted = fixable(findings)
     patches = [_patch(reported) for reported in wanted]
-    texts, dropped = apply_patches(tree, patches)
-    for path in texts:
-        if path in tree.paths and tree.changed_on_disk(path):
-            raise UserError(f"{path} changed while it was being read; run the command again.")
-    diff = "".join(
-        unified_diff(path, _before(tree, path), text) for path, text in sorted(texts.items())
-    )
-    write_all(tree.root, texts)
-    reasons = {id(patch): reason for patch, reason in dropped}
+    written = write_patches(tree, patches)
+    reasons = {id(patch): reason for patch, reason in written.dropped}
     return Applied(
-        diff,
-        tuple(sorted(texts)),
+        written.diff,
+        written.paths,
         tuple(r for r, p in zip(wanted, patches, strict=True) if id(p) not in reasons),
         tuple(
             (r, reasons[id(p)]) for r, p in zip(wanted, patches, strict=True) if id(p) in reasons
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A diff, the files in it, and the patches that were left out, each with the reason."""
+
+    diff: str
+    paths: tuple[str, ...]
+    dropped: tuple[tuple[Patch, str], ...]
+
+
+def write_patches(tree: SnapshotTree, patches: Iterable[Patch], *, dry: bool = False) -> Written:
+    """Write patches, the earlier of two that overlap; `dry` only says what would be written.
+    Raises UserError, with nothing written, as `apply_safe` does."""
+    texts, dropped = apply_patches(tree, patches)
+    for path, text in texts.items():
+        if path in tree.paths and tree.changed_on_disk(path):
+            raise UserError(f"{path} changed while it was being read; run the command again.")
+        if path.endswith(".py"):
+            ast.parse(text.removeprefix("\ufeff"))  # fixes that each are right must be so together
+    diff = "".join(
+        unified_diff(path, _before(tree, path), text) for path, text in sorted(texts.items())
+    )
+    if not dry:
+        write_all(tree.root, texts)
+    return Written(diff, tuple(sorted(texts)), dropped)
 
 
 def _patch(reported: ReportedFinding) -> Patch:

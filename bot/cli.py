@@ -72,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--version", action="version", version=f"pitstop {version}")
     commands = root.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_audit(commands.add_parser("audit", parents=[common], help="judge a repository"))
+    _add_fix(commands.add_parser("fix", parents=[common], help="apply fixes to a repository"))
     _add_estimate(
         commands.add_parser("estimate", parents=[common], help="say where a job's memory goes")
     )
@@ -100,6 +101,32 @@ def _add_audit(audit: argparse.ArgumentParser) -> None:
     add("--fail-on", choices=("critical", "warning", "info", "never"), help="exit with 1 on these")
     add("--goal", choices=("balanced", "throughput", "memory"), help="what advice is for")
     add("--fix", choices=("safe",), help="apply the fixes that change no numbers")
+    add("--gpu", metavar="NAME", help="GPU model, where the jobs do not say: H100, A100-80")
+    add("--gpus-per-node", type=_count, metavar="N", help="GPUs in each node")
+    add("--nodes", type=_count, metavar="N", help="number of nodes")
+    add("--config", type=Path, metavar="FILE", help="instead of .github/pitstop.yml")
+
+
+def _add_fix(fix: argparse.ArgumentParser) -> None:
+    fix.description = (
+        "Applies the fixes of findings, and recipes that are selected by name. Everything or"
+        " nothing is written; of two fixes that overlap, the first."
+    )
+    fix.set_defaults(command=_fix)
+    add = fix.add_argument
+    add("path", type=Path, metavar="PATH", help="folder of the repository")
+    add(
+        "--select",
+        action="append",
+        default=[],
+        metavar="ID,...",
+        help="only these rules, and these recipes",
+    )
+    add("--ignore", action="append", default=[], metavar="ID,...", help="not these rules")
+    add("--unsafe", action="store_true", help="also what changes numbers or needs a measured run")
+    add("--diff", action="store_true", help="print the change, write nothing")
+    add("--launch", metavar="CMD", help="only the job that this command starts")
+    add("--goal", choices=("balanced", "throughput", "memory"), help="what fixes are for")
     add("--gpu", metavar="NAME", help="GPU model, where the jobs do not say: H100, A100-80")
     add("--gpus-per-node", type=_count, metavar="N", help="GPUs in each node")
     add("--nodes", type=_count, metavar="N", help="number of nodes")
@@ -182,6 +209,12 @@ def _audit(options: argparse.Namespace) -> int:
     from pitstop.bot import local
 
     return local.audit(options)
+
+
+def _fix(options: argparse.Namespace) -> int:
+    from pitstop.bot import fix
+
+    return fix.run(options)
 
 
 def _estimate(options: argparse.Namespace) -> int:

@@ -27,8 +27,8 @@ def audit(options: argparse.Namespace) -> int:
     tree = SnapshotTree(FolderTree(folder))
     config = config_of(options.config) if options.config else read_config(tree)
     with (
-        _with_base(_request(options, config), folder, options.base) as request,
-        _progress() as progress,
+        _with_base(request_of(options, config), folder, options.base) as request,
+        shown_progress() as progress,
     ):
         report = audit_tree(tree, request, progress=progress)
     shown = _introduced(report)
@@ -68,7 +68,7 @@ def _text(path: Path) -> str:
         raise UserError(f"{path}: not UTF-8 text; save it as UTF-8.") from error
 
 
-def _request(options: argparse.Namespace, config: Config) -> AuditRequest:
+def request_of(options: argparse.Namespace, config: Config) -> AuditRequest:
     """The configuration's audit, where the options do not say otherwise."""
     stated = {"gpu": options.gpu, "gpus_per_node": options.gpus_per_node, "nodes": options.nodes}
     config = config.model_copy(update={key: value for key, value in stated.items() if value})
@@ -76,14 +76,15 @@ def _request(options: argparse.Namespace, config: Config) -> AuditRequest:
     return dataclasses.replace(
         request,
         launch=options.launch,
-        select=_ids(options.select) or request.select,
-        ignore=(*request.ignore, *_ids(options.ignore)),
+        select=ids(options.select) or request.select,
+        ignore=(*request.ignore, *ids(options.ignore)),
         goal=options.goal or request.goal,
         revision=worktree.revision_of(options.path),
     )
 
 
-def _ids(words: list[str]) -> tuple[str, ...]:
+def ids(words: list[str]) -> tuple[str, ...]:
+    """The words of an option that may be given often, or with commas."""
     return tuple(word.strip() for item in words for word in item.split(",") if word.strip())
 
 
@@ -102,7 +103,7 @@ def _with_base(request: AuditRequest, folder: Path, revision: str | None) -> Ite
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[Progress]:
+def shown_progress() -> Iterator[Progress]:
     """What is being done, on standard error and only on a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterator
 from pathlib import Path
 
-from pitstop.bot import cli, memory_page, rule_pages
+from pitstop.bot import cli, memory_page, recipe_pages, rule_pages
 from pitstop.bot.config import config_schema
 from pitstop.bot.report import report_schema
 from pitstop.bot.settings import INPUTS, OUTPUTS
@@ -24,6 +24,7 @@ def generated() -> Iterator[tuple[Path, str]]:
     yield schemas / "report.schema.json", _json(report_schema())
     yield schemas / "config.schema.json", _json(config_schema())
     yield ROOT / "docs" / "rules.md", rule_pages.all_pages(engine.all_rules())
+    yield ROOT / "docs" / "recipes.md", recipe_pages.all_pages()
     for name, parts in PARTS.items():
         page = ROOT / "docs" / name
         yield page, _with_parts(page.read_text(), parts)

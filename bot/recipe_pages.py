@@ -1,0 +1,85 @@
+"""The page docs/recipes.md: every recipe and the table of code changes, from themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pitstop.bot.markdown import code, fenced
+from pitstop.transforms.patch import unified_diff
+from pitstop.transforms.recipe import Example, Recipe, recipes
+from pitstop.transforms.second_layer import CodeChange, second_layer
+
+_HEAD = """\
+# Recipes
+
+A recipe rewrites Python code where one setting is not enough. It changes only a shape that it
+understands exactly and says why it leaves another alone; the result is proved on the syntax tree,
+and bytes outside the change stay. `pitstop fix PATH --select ID --unsafe` applies one by its name.
+
+The class says what a change may do to the numbers: **exact** the same losses bit for bit,
+**equivalent** the same mathematics rounded in another order, **precision** fewer bits,
+**semantics** another training run. What needs the opt-in is only made when it is named.
+This page is generated from the recipes.
+"""
+
+
+def all_pages() -> str:
+    """The whole page."""
+    return "\n".join([_HEAD, *_table(), *(_page(r) for r in recipes().values()), *_second()])
+
+
+def _table() -> Iterator[str]:
+    yield "| recipe | what it does | class | fix | opt-in | answers |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for recipe in recipes().values():
+        cells = (
+            f"[`{recipe.id}`](#{recipe.id})",
+            recipe.title,
+            recipe.numerics.value,
+            recipe.safety.value,
+            "yes" if recipe.opt_in else "",
+            ", ".join(recipe.answers),
+        )
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _page(recipe: Recipe) -> str:
+    parts = [f"## {recipe.id}", f"{recipe.title}.", recipe.text]
+    needs: list[str] = [code(requirement) for requirement in recipe.requires]
+    if recipe.capability is not None:
+        needs.append("a GPU of compute capability " + ".".join(map(str, recipe.capability)))
+    if needs:
+        parts.append(f"Needs {', '.join(needs)}.")
+    if recipe.arguments:
+        given = (code(f"{name}={value!r}") for name, value in recipe.arguments.items())
+        parts.append(f"Arguments, with their defaults: {', '.join(given)}.")
+    parts += [_example(example) for example in recipe.examples]
+    parts.append("Sources: " + ", ".join(f"<{source}>" for source in recipe.sources))
+    return "\n\n".join(parts) + "\n"
+
+
+def _example(example: Example) -> str:
+    return fenced(unified_diff("train.py", example.before, example.after), "diff").rstrip("\n")
+
+
+def _second() -> Iterator[str]:
+    yield "## Changes of code beyond a framework's switches\n"
+    yield "| change | where | verdict | class | opt-in | why | items |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    yield from (_row(row) for row in second_layer())
+    yield ""
+
+
+def _row(row: CodeChange) -> str:
+    by = code(row.by) if row.verdict == "recipe" else row.by
+    cells = (
+        row.change,
+        row.scope,
+        f"{row.verdict.value}{f': {by}' if by else ''}",
+        row.numerics.value,
+        "yes" if row.opt_in else "",
+        row.why,
+        ", ".join(row.items),
+    )
+    return f"| {' | '.join(cells)} |"
