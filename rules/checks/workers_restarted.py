@@ -37,7 +37,8 @@ class WorkersRestarted(Check):
 
     ## Fix safety
 
-    safe: the same batches for a map-style data set; workers keep their state between epochs.
+    verify: from the second epoch a shuffled loader without a generator of its own goes through
+    the data in another order; workers keep their state between epochs.
     """
 
     id = "GEN-F12"
@@ -45,7 +46,7 @@ class WorkersRestarted(Check):
     category = "data"
     severity = Severity.INFO
     priority = Priority.LOW
-    safety = Safety.SAFE
+    safety = Safety.VERIFY
     cost = "The start of all workers per epoch: seconds, or minutes for a large data set."
     sources = ("https://docs.pytorch.org/docs/stable/data.html",)
     bad = (
