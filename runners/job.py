@@ -1,4 +1,4 @@
-"""What a runner is given and what it gives back: one process start in a folder, its limits, and how it ended."""
+"""What a runner is given and gives back: one process start in a folder, its limits, its end."""
 
 from __future__ import annotations
 
