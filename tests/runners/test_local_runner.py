@@ -1,4 +1,4 @@
-"""What only the local runner promises: strangers are left alone, strays of a killed run are found."""
+"""What only the local runner promises: strangers are left alone, strays are found again."""
 
 import json
 import os

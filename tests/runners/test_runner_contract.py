@@ -7,6 +7,8 @@ import pytest
 
 from pitstop.runners.job import Ended, Job, Limits, UnavailableError
 
+SLEEPER = "import time\nprint('on', flush=True)\ntime.sleep(600)"
+
 
 def test_a_job_that_succeeds(runner, python_job):
     lines: list[str] = []
@@ -51,25 +53,20 @@ def test_no_secret_of_ours_reaches_the_job(runner, python_job, monkeypatch):
 
 
 def test_a_job_that_never_ends_is_ended(runner, python_job):
-    program = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('on', flush=True)\ntime.sleep(600)"
-    result = runner.run(python_job(program, limits=Limits(seconds=2, grace=0.3)))
+    deaf = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    result = runner.run(python_job(deaf + SLEEPER, limits=Limits(seconds=2, grace=0.3)))
     assert result.ended is Ended.DEADLINE
     assert "2 s" in result.reason
 
 
 def test_a_job_that_falls_silent_is_ended(runner, python_job):
     limits = Limits(seconds=60, grace=0.3, silence=1.5)
-    result = runner.run(
-        python_job("print('on', flush=True)\nimport time\ntime.sleep(600)", limits=limits)
-    )
-    assert result.ended is Ended.SILENT
+    assert runner.run(python_job(SLEEPER, limits=limits)).ended is Ended.SILENT
 
 
 def test_a_cancelled_job_is_ended(runner, python_job):
     cancel = threading.Event()
-    job = python_job(
-        "import time\nprint('on', flush=True)\ntime.sleep(600)", limits=Limits(grace=0.3)
-    )
+    job = python_job(SLEEPER, limits=Limits(grace=0.3))
     result = runner.run(job, cancel=cancel, on_line=lambda line: cancel.set())
     assert result.ended is Ended.CANCELLED
 
@@ -87,31 +84,34 @@ def test_output_beyond_the_cap_loses_its_middle(runner, python_job):
 
 
 def test_a_job_that_fills_the_disk_is_held(runner, python_job):
-    program = "import os\nfor n in range(400):\n    open(f'{n}.bin', 'wb').write(os.urandom(2**20))\n    os.sync() if n == 399 else None\nimport time\ntime.sleep(60)"
-    result = runner.run(python_job(program, limits=Limits(seconds=60, grace=0.3, disk=40 * 2**20)))
+    program = """
+import os, time
+for n in range(400):
+    with open(f"{n}.bin", "wb") as file:
+        file.write(os.urandom(2**20))
+time.sleep(60)
+"""
+    limits = Limits(seconds=60, grace=0.3, disk=40 * 2**20)
+    result = runner.run(python_job(program, limits=limits))
     assert not result.ok
     assert result.ended in (Ended.DISK, Ended.EXITED)
 
 
 def test_a_job_that_takes_too_much_memory_is_held(runner, python_job):
-    program = (
-        "import time\nheld = bytearray(600 * 2**20)\nprint(len(held), flush=True)\ntime.sleep(60)"
-    )
-    result = runner.run(
-        python_job(program, limits=Limits(seconds=60, grace=0.3, memory=200 * 2**20))
-    )
+    limits = Limits(seconds=60, grace=0.3, memory=200 * 2**20)
+    result = runner.run(python_job("held = bytearray(600 * 2**20)\n" + SLEEPER, limits=limits))
     assert not result.ok
     assert result.ended in (Ended.MEMORY, Ended.EXITED)
 
 
 def test_processes_that_a_job_leaves_behind_are_ended(runner, python_job, tmp_path):
-    program = f"""
-import os, sys, time
+    program = """
+import os, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         for n in range(600):
-            open({"beat"!r}, "w").write(str(n))
+            open("beat", "w").write(str(n))
             time.sleep(0.05)
     os._exit(0)
 time.sleep(0.5)
