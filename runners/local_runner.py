@@ -113,7 +113,7 @@ class LocalRunner:
             log.path,
             log.dropped,
             watch.peak_memory or None,
-            _why(ended, job.limits),
+            why(ended, job.limits),
         )
 
     def _start(self, job: Job, mark: str) -> subprocess.Popen[bytes]:
@@ -134,7 +134,7 @@ class LocalRunner:
         return process
 
 
-def _why(ended: Ended, limits: Limits) -> str:
+def why(ended: Ended, limits: Limits) -> str:
     """The limit that was broken, in words."""
     match ended:
         case Ended.CANCELLED:
@@ -256,10 +256,10 @@ class _Watch:
 
 
 def _written(job: Job) -> int:
-    return sum(_size(folder) for folder in {job.folder, job.scratch})
+    return sum(size_of(folder) for folder in {job.folder, job.scratch})
 
 
-def _size(folder: Path) -> int:
+def size_of(folder: Path) -> int:
     """Bytes of all files below a folder; links are not followed."""
     total = 0
     stack = [folder]

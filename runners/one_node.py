@@ -162,7 +162,9 @@ def _one_launcher(
     end = len(words)
     if not row.after_entry and entry in words:
         end = words.index(entry)
-    kept, gone, at, first = [], [], 0, 0
+    kept: list[str] = []
+    gone: list[str] = []
+    at = first = 0
     while at < len(words):
         word = words[at]
         option = option_name(word) if word.startswith("-") else ""

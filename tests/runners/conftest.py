@@ -1,19 +1,51 @@
 """Runners under test. A runner of another kind joins the contract by one entry here."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from pitstop.runners.job import Job, Limits, Runner
+from pitstop.runners.docker_runner import DockerRunner
+from pitstop.runners.job import Job, Limits, Runner, UnavailableError
 from pitstop.runners.local_runner import LocalRunner
 
-RUNNERS: dict[str, Callable[[], Runner]] = {"local": LocalRunner}
+ROOT = Path(__file__).parents[2]
+BASE = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)[0]
+
+RUNNERS: dict[str, Callable[[], Runner]] = {
+    "local": LocalRunner,
+    "docker": lambda: DockerRunner(BASE),
+}
 
 
-@pytest.fixture(params=[pytest.param(name, id=name) for name in RUNNERS])
-def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
-    yield RUNNERS[request.param]()
+@pytest.fixture(
+    params=[
+        pytest.param("local", id="local"),
+        pytest.param("docker", id="docker", marks=pytest.mark.docker),
+    ]
+)
+def runner(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runner]:
+    """A runner that can run here. Without a docker engine its tests are skipped aloud."""
+    made = RUNNERS[request.param]()
+    if request.param == "docker":
+        try:
+            made.preflight(Job("probe", ("true",), tmp_path, tmp_path))
+        except UnavailableError as error:
+            pytest.skip(f"{error}; run `make test` as root")
+    yield made
+
+
+@pytest.fixture
+def base_image() -> str:
+    """The image that the action's own is built from: there wherever docker is."""
+    return BASE
+
+
+@pytest.fixture
+def new_runner(runner: Runner) -> Callable[[], Runner]:
+    """Another one of the same kind."""
+    return RUNNERS[runner.name]
 
 
 @pytest.fixture
@@ -25,8 +57,7 @@ def python_job(tmp_path: Path) -> Callable[..., Job]:
         folder.mkdir(exist_ok=True)
         (folder / "train.py").write_text(program, "utf-8")
         limits = others.pop("limits", Limits(seconds=30, grace=1))
-        return Job(
-            name, ("python3", "train.py"), folder, tmp_path / "scratch", limits=limits, **others
-        )
+        command = ("python3", "train.py")
+        return Job(name, command, folder, tmp_path / "scratch", limits=limits, **others)
 
     return make

