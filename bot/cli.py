@@ -26,7 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8
-    options = parser().parse_args(argv)
+    words, launch = _parted(sys.argv[1:] if argv is None else list(argv))
+    options = parser().parse_args(words)
+    options.launch_words = launch
     try:
         code = int(options.command(options))
         sys.stdout.flush()
@@ -43,6 +45,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OK
     except Exception as error:
         return _bug(error, debug=getattr(options, "debug", False))
+
+
+def _parted(words: list[str]) -> tuple[list[str], list[str]]:
+    """Our own words, and behind `--` those of a launch command, which are none of ours."""
+    if words[:1] != ["optimize"] or "--" not in words:
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
 
 
 def _bug(error: Exception, *, debug: bool) -> int:
@@ -78,6 +88,9 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_compare(
         commands.add_parser("compare", parents=[common], help="compare the jobs of two revisions")
+    )
+    _add_optimize(
+        commands.add_parser("optimize", parents=[common], help="measure, change and prove a job")
     )
     _add_rules(commands.add_parser("rules", parents=[common], help="list rules, or explain one"))
     _add_config(commands.add_parser("config", help="check a configuration"), common)
@@ -180,6 +193,39 @@ def _add_compare(compare: argparse.ArgumentParser) -> None:
     add("--format", choices=("text", "json"), default="text", help="of the output")
 
 
+def _add_optimize(optimize: argparse.ArgumentParser) -> None:
+    optimize.description = (
+        "Runs a training job in a copy of its project, changes one thing at a time, and keeps what"
+        " is measurably faster or leaner and trains the same. The project itself is only read."
+    )
+    optimize.usage = "pitstop optimize PATH [options] -- LAUNCH COMMAND"
+    optimize.set_defaults(command=_optimize)
+    add = optimize.add_argument
+    add("path", type=Path, metavar="PATH", help="folder of the project")
+    add("--goal", choices=("throughput", "memory", "balanced"), default="throughput", help="for")
+    add("--out", type=Path, metavar="DIR", help="work folder (PATH_optimized, beside it)")
+    add("--quick", action="store_true", help="one round, few runs: verdicts are only likely")
+    add("--steps", type=_count, metavar="N", help="optimizer steps of a timed run, at least")
+    add("--rounds", type=_count, metavar="N", help="rounds at most (5)")
+    add("--deadline", type=_count, metavar="MIN", help="minutes for everything (240)")
+    add("--only", action="append", default=[], metavar="ID,...", help="try only these changes")
+    add("--disable", action="append", default=[], metavar="ID,...", help="do not try these")
+    add("--allow", action="append", default=[], metavar="ID,...", help="may change the training")
+    add("--runner", choices=("local", "docker"), default="local", help="where the job runs")
+    add("--image", metavar="NAME", help="container image of the job")
+    add("--gpus", type=_gpus, metavar="N|all", help="GPUs for its container")
+    add("--mount", action="append", default=[], metavar="DIR[:TARGET]", help="read-only data")
+    add("--env", action="append", default=[], metavar="NAME=VALUE", help="variable of the job")
+    add("--network", action="store_true", help="its container may use the network")
+    add("--memory", type=float, metavar="GIB", help="host memory that the job may take")
+    add("--copy-limit", type=float, default=10.0, metavar="GIB", help="most to copy (10)")
+    add("--link-data", action="store_true", help="link files over 1 MiB instead of copying")
+
+
+def _gpus(text: str) -> int:
+    return -1 if text == "all" else _count(text)
+
+
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 100_000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 100000")
@@ -227,6 +273,12 @@ def _compare(options: argparse.Namespace) -> int:
     from pitstop.bot import compare
 
     return compare.run(options)
+
+
+def _optimize(options: argparse.Namespace) -> int:
+    from pitstop.bot.optimize import command
+
+    return command.run(options)
 
 
 def _rules(options: argparse.Namespace) -> int:

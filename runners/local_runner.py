@@ -16,6 +16,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -88,10 +89,22 @@ class LocalRunner:
         """See `Runner.run`."""
         mark = secrets.token_hex(16)
         job.scratch.mkdir(parents=True, exist_ok=True)
+        # Sockets are made in there, and their paths may have 107 bytes, so it is a short one.
+        with tempfile.TemporaryDirectory(prefix="pitstop-", ignore_cleanup_errors=True) as short:
+            return self._run(job, mark, Path(short), cancel, on_line)
+
+    def _run(
+        self,
+        job: Job,
+        mark: str,
+        temporary: Path,
+        cancel: threading.Event | None,
+        on_line: OnLine | None,
+    ) -> JobResult:
         log = CappedLog(job.scratch / f"{job.name}.log", job.limits.output, on_line)
         started = time.monotonic()
         try:
-            process = self._start(job, mark)
+            process = self._start(job, mark, temporary)
         except OSError as error:
             log.write(f"{job.command[0]}: {error.strerror or error}\n".encode())
             log.close()
@@ -116,9 +129,7 @@ class LocalRunner:
             why(ended, job.limits),
         )
 
-    def _start(self, job: Job, mark: str) -> subprocess.Popen[bytes]:
-        temporary = job.scratch / "tmp"
-        temporary.mkdir(exist_ok=True)
+    def _start(self, job: Job, mark: str, temporary: Path) -> subprocess.Popen[bytes]:
         env = {**self._environ, "TMPDIR": str(temporary), **job.env, MARK: mark}
         process = subprocess.Popen(
             job.command,

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from pitstop.runners.job import Ended, Limits
+from pitstop.runners.job import Ended, Job, Limits
 from pitstop.runners.local_runner import LocalRunner, inherited, reap
 
 
@@ -66,3 +66,11 @@ def test_what_is_inherited():
     )
     assert kept == {"PATH": "/bin", "HF_HOME": "/c", "CUDA_VISIBLE_DEVICES": "0"}
     assert left == ("AWS_SECRET_ACCESS_KEY", "GITHUB_SHA", "HF_TOKEN", "INPUT_X")
+
+
+def test_sockets_can_be_made_in_the_temporary_folder(python_job, tmp_path):
+    program = "import multiprocessing.connection as c; c.Listener(family='AF_UNIX').close()"
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    job = python_job(program)
+    assert LocalRunner().run(Job(job.name, job.command, job.folder, deep / "scratch")).ok

@@ -1,0 +1,1 @@
+"""Templates of the reports of an optimization."""

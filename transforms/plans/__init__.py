@@ -1,0 +1,113 @@
+"""What may be tried on a job beyond the fixes of findings, as data, best first."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pitstop.rules.data import load_data
+from pitstop.rules.facts import ProjectFacts
+from pitstop.rules.job import TrainingJob
+from pitstop.rules.pysource import PyModule
+from pitstop.transforms.patch import Changed, Outcome, Patch, Refused
+from pitstop.transforms.recipe import Numerics, Recipe, recipes
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One row: a recipe, the bottlenecks that it answers (kinds of the diagnosis), its place
+    among equals. `only_when_asked`: it costs time to save memory, so only a bottleneck of its own
+    calls for it. `capability_below`: only for GPUs older than this."""
+
+    recipe: str
+    order: int
+    answers: tuple[str, ...]
+    only_when_asked: bool = False
+    capability_below: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change that applies to the job as it is. `outcome` works it out anew."""
+
+    id: str
+    title: str
+    order: int
+    numerics: Numerics
+    answers: tuple[str, ...]
+    why: str
+    outcome: Callable[[], Outcome]
+
+
+@functools.cache
+def plan_rows() -> tuple[PlanRow, ...]:
+    """Every row. Raises ValueError or KeyError when the shipped data are malformed (our bug)."""
+    data: list[dict[str, Any]] = load_data("pitstop.transforms.plans", "recipes.yaml")
+    return tuple(
+        PlanRow(
+            recipe=recipes()[raw["recipe"]].id,
+            order=int(raw["order"]),
+            answers=tuple(raw["answers"]),
+            only_when_asked=bool(raw.get("only_when_asked", False)),
+            capability_below=_pair(raw.get("capability_below")),
+        )
+        for raw in data
+    )
+
+
+def _pair(value: list[int] | None) -> tuple[int, int] | None:
+    return (value[0], value[1]) if value else None
+
+
+def candidates(
+    job: TrainingJob, facts: ProjectFacts, bottlenecks: Collection[str]
+) -> tuple[Candidate, ...]:
+    """The rows that would change something in the job's own programs, in their order."""
+    return tuple(_candidates(job, facts, bottlenecks))
+
+
+def _candidates(
+    job: TrainingJob, facts: ProjectFacts, bottlenecks: Collection[str]
+) -> Iterator[Candidate]:
+    modules = [m for path in sorted(job.files) if (m := facts.module(path)) is not None]
+    have = job.hardware.capability
+    for row in plan_rows():
+        if row.only_when_asked and not set(row.answers) & set(bottlenecks):
+            continue
+        if row.capability_below and (have is None or have >= row.capability_below):
+            continue
+        recipe = recipes()[row.recipe]
+        make = functools.partial(_applied, recipe, modules, job, facts)
+        if isinstance(make(), Changed):
+            yield Candidate(
+                recipe.id,
+                recipe.title,
+                row.order,
+                recipe.numerics,
+                row.answers,
+                recipe.text.partition("\n\n")[0],
+                make,
+            )
+
+
+def _applied(
+    recipe: Recipe, modules: list[PyModule], job: TrainingJob, facts: ProjectFacts
+) -> Outcome:
+    """A recipe over all programs of a job as one change; the first refusal if there is none."""
+    patches: list[Patch] = []
+    refused: Outcome | None = None
+    for module in modules:
+        outcome = recipe.apply(
+            module.file, versions=facts.versions, hardware=job.hardware, module=module
+        )
+        if isinstance(outcome, Changed):
+            patches.append(outcome.patch)
+        elif refused is None and isinstance(outcome, Refused):
+            refused = outcome
+    if not patches:
+        return refused or Refused(f"{recipe.id} finds nothing to change")
+    edits = tuple(edit for patch in patches for edit in patch.edits)
+    files = tuple(file for patch in patches for file in patch.new_files)
+    return Changed(Patch(edits, recipe.title, files))
