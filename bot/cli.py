@@ -92,6 +92,7 @@ def parser() -> argparse.ArgumentParser:
     _add_optimize(
         commands.add_parser("optimize", parents=[common], help="measure, change and prove a job")
     )
+    _add_doctor(commands.add_parser("doctor", parents=[common], help="judge a script of Relax"))
     _add_rules(commands.add_parser("rules", parents=[common], help="list rules, or explain one"))
     _add_config(commands.add_parser("config", help="check a configuration"), common)
     action = commands.add_parser("action", parents=[common], help="run as a GitHub Action")
@@ -222,6 +223,20 @@ def _add_optimize(optimize: argparse.ArgumentParser) -> None:
     add("--link-data", action="store_true", help="link files over 1 MiB instead of copying")
 
 
+def _add_doctor(doctor: argparse.ArgumentParser) -> None:
+    doctor.description = (
+        "Reads a launch script of Relax, runs nothing, and says what costs time and memory."
+    )
+    doctor.set_defaults(command=_doctor)
+    add = doctor.add_argument
+    add("script", type=Path, metavar="SCRIPT", help="launch script, or a folder of them")
+    add("--gpu", metavar="NAME", help="GPU model (H20 with 96 GB is assumed)")
+    add("--lang", choices=("en", "zh"), default="en", help="language of the report")
+    add("--format", choices=("text", "md", "json"), default="text", help="of the report")
+    severities = ("critical", "warning", "info", "never")
+    add("--fail-on", choices=severities, default="never", help="exit with 1 on these")
+
+
 def _gpus(text: str) -> int:
     return -1 if text == "all" else _count(text)
 
@@ -273,6 +288,12 @@ def _compare(options: argparse.Namespace) -> int:
     from pitstop.bot import compare
 
     return compare.run(options)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from pitstop.bot import doctor
+
+    return doctor.run(options)
 
 
 def _optimize(options: argparse.Namespace) -> int:

@@ -54,9 +54,10 @@ class Audit:
 def _rules() -> tuple[Rule, ...]:
     """Every rule: the rows of the catalogues and the classes under `checks`, by id."""
     from pitstop.rules import checks
+    from pitstop.rules.relax.rule import relax_rules
     from pitstop.rules.row_reader import rows
 
-    found: list[Rule] = list(rows())
+    found: list[Rule] = [*rows(), *relax_rules()]
     for module in pkgutil.iter_modules(checks.__path__):
         loaded = importlib.import_module(f"{checks.__name__}.{module.name}")
         found += [
@@ -115,6 +116,19 @@ def audit(
     )
 
 
+def without_suppressed(found: Sequence[Finding], facts: ProjectFacts) -> tuple[Finding, ...]:
+    """Findings that no `pitstop: ignore[...]` comment of the repository answers."""
+    texts = _Texts(facts)
+    infos = {info.id: info for info in all_rules()}
+    standing, _, _ = sort_out(
+        [texts.placed(one) for one in found],
+        texts.suppressions({one.primary.path for one in found}),
+        texts.start_of,
+        lambda word, finding: means(word, infos[finding.rule]),
+    )
+    return tuple(standing)
+
+
 def _selected(select: Collection[str], ignore: Collection[str], goal: str) -> list[Rule]:
     infos = all_rules()
     for word in (*select, *ignore):
@@ -145,8 +159,12 @@ def _run(rules: Iterable[Rule], facts: ProjectFacts) -> tuple[list[Finding], lis
 def _audited_here(found: Iterable[Finding], facts: ProjectFacts) -> list[Finding]:
     """Findings with the jobs they concern, without jobs that have an audit of their own."""
     elsewhere = {job.id for job in facts.jobs if job.framework in HAVE_THEIR_OWN_AUDIT}
+    catalogue = {info.id: info.catalogue for info in all_rules()}
     kept: list[Finding] = []
     for finding in found:
+        if catalogue[finding.rule] in HAVE_THEIR_OWN_AUDIT:
+            kept.append(finding)
+            continue
         concerned = finding.jobs or _jobs_of(finding.primary.path, facts.jobs)
         here = tuple(job for job in concerned if job not in elsewhere)
         if here or not concerned:
