@@ -87,7 +87,7 @@ def diagnose(path: Path, gpu: str | None = None) -> Iterator[Diagnosed]:
         if inside and script != inside and not script.startswith(f"{inside}/"):
             continue
         try:
-            yield diagnosed(on_card(job, gpu), facts)
+            yield diagnosed(on_card(job, facts, gpu), facts)
         except ValueError as error:
             raise UserError(f"--gpu: {error}; give a name such as H20, H100 or A100-80") from error
 

@@ -413,7 +413,6 @@ def _final_comparison(session: Session) -> None:
         if isinstance(measured, Failed):
             raise ValueError(_why_not(measured.run))
         job = session.reading.job if session.reading else None
-        planned = job.value("train.max_steps") if job else None
         session.record.note(
             final=facts_of(measured),
             rows=rows_of(measured, planned_steps(job)),

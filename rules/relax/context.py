@@ -52,11 +52,16 @@ class Run:
     """One launch. Numbers that cannot be told are None, and rules that need them are silent."""
 
     def __init__(
-        self, job: TrainingJob, gpu: str | None = None, memory: float | None = None
+        self,
+        job: TrainingJob,
+        gpu: str | None = None,
+        memory: float | None = None,
+        text: str = "",
     ) -> None:
         launch = job.launch
         words: tuple[Word, ...] = launch.args if launch is not None else ()
         self.job = job
+        self.text = text
         self.args = Arguments(words)
         self.script = launch.location.path if launch is not None else job.id
         self.env = dict(launch.env) if launch is not None else {}

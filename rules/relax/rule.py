@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pitstop.rules.data import load_data
 from pitstop.rules.finding import Confidence, Finding, Location, Priority, Safety, Severity
 from pitstop.rules.hardware import find_gpu
-from pitstop.rules.job import HardwareFacts, TrainingJob
+from pitstop.rules.job import TrainingJob
 from pitstop.rules.memory import GIB
 from pitstop.rules.relax.context import Run
 from pitstop.rules.rule import RuleInfo, Sections
@@ -65,7 +65,7 @@ class RelaxRule:
         """A finding for every launch of Relax that it fires on."""
         for job in facts.jobs:
             if is_relax(job):
-                yield from self.judge(run_of(job))
+                yield from self.judge(run_of(job, facts))
 
     def judge(self, run: Run) -> Iterator[Finding]:
         """What it says of one launch: at most one finding."""
@@ -126,22 +126,28 @@ def is_relax(job: TrainingJob) -> bool:
     return entry.endswith(ENTRY) or entry == "relax.entrypoints.train"
 
 
-def run_of(job: TrainingJob) -> Run:
+def run_of(job: TrainingJob, facts: ProjectFacts) -> Run:
     """A launch with the card that somebody named, or the one that upstream assumes."""
-    facts = job.hardware
-    if facts.gpu is None or facts.memory is None:
-        return Run(job)
-    return Run(job, facts.gpu, facts.memory / GIB)
+    hardware = job.hardware
+    if hardware.gpu is None or hardware.memory is None:
+        return Run(job, text=_text(job, facts))
+    return Run(job, hardware.gpu, hardware.memory / GIB, _text(job, facts))
 
 
-def on_card(job: TrainingJob, gpu: str | None) -> Run:
+def on_card(job: TrainingJob, facts: ProjectFacts, gpu: str | None) -> Run:
     """A launch on a card that a person names. Raises ValueError for one that is not known."""
     if gpu is None:
-        return run_of(job)
-    found: HardwareFacts | None = find_gpu(gpu)
+        return run_of(job, facts)
+    found = find_gpu(gpu)
     if found is None or found.memory is None:
         raise ValueError(f"the GPU {gpu!r} is not known")
-    return Run(job, found.gpu, found.memory / GIB)
+    return Run(job, found.gpu, found.memory / GIB, _text(job, facts))
+
+
+def _text(job: TrainingJob, facts: ProjectFacts) -> str:
+    """The launch script as it is written."""
+    file = facts.sources.file(job.launch.location.path) if job.launch is not None else None
+    return file.text if file is not None else ""
 
 
 def _place(run: Run, hit: Hit) -> Location | None:

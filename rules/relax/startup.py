@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pitstop.rules.relax.arguments import is_known, misspelt_of, table
@@ -374,6 +375,29 @@ def mtp_without_layers(run: Run) -> Hit | None:
     a = run.args
     missing = not a.given("mtp-num-layers") and not a.maybe("mtp-num-layers")
     return Hit(("enable-mtp-training",)) if a.on("enable-mtp-training") and missing else None
+
+
+@trigger("V-30")
+def connections_lost(run: Run) -> Hit | None:
+    split = (run.tp or 1) > 1 or (run.cp or 1) > 1
+    own = re.search(r"^\s*(?:export\s+)?RUNTIME_ENV_JSON=[\"']?\{", run.text, re.MULTILINE)
+    kept = "CUDA_DEVICE_MAX_CONN" in run.text or "/entrypoint/" in run.text  # helpers set it
+    if not split or own is None or kept or run.device != "gpu":
+        return None
+    return Hit(("tensor-model-parallel-size",))
+
+
+@trigger("V-31")
+def options_never_passed(run: Run) -> Hit | None:
+    arrays = re.findall(r"^\s*(\w+_ARGS)\+?=\(\s*\S", run.text, re.MULTILINE)
+    lost = [name for name in dict.fromkeys(arrays) if not _mentioned(name, run.text)]
+    return Hit((), {"what": ", ".join(lost)}) if lost else None
+
+
+def _mentioned(name: str, text: str) -> bool:
+    """Whether an array is read anywhere: as `${NAME...}` or `$NAME`, or handed on by name."""
+    plain = re.sub(rf"^\s*{name}\+?=\(", "", text, flags=re.MULTILINE)
+    return re.search(rf"\b{name}\b", re.sub(r"(?m)^\s*#.*$", "", plain)) is not None
 
 
 @trigger("V-32")
