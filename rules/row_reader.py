@@ -118,6 +118,7 @@ class _Reader:
             info=self._info(),
             message=self._message(),
             frameworks=tuple(self.entry.get("frameworks", ())),
+            purpose=str(self.entry.get("purpose", "train")),
             knobs=self._own_knobs(),
             names=tuple(self.raw.get("names", ())),
             own=self._own(),

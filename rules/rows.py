@@ -85,7 +85,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One rule as data. `frameworks` are those of its catalogue (empty: every one).
+    """One rule as data. `frameworks` are those of its catalogue (empty: every one), `purpose` is
+    that of the jobs that it judges: train or serve.
 
     `names` restricts the row to settings spelled so;
     `own` to settings of these frameworks, so that a loader of the script's own does not speak for
@@ -96,6 +97,7 @@ class Row:
     info: RuleInfo
     message: str
     frameworks: tuple[str, ...] = ()
+    purpose: str = "train"
     knobs: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
@@ -126,7 +128,9 @@ class Row:
     ) -> Iterator[Finding]:
         """Everything the row finds in one job. `line_of` gives the text of a place's line, to
         show arguments that stand without their keyword."""
-        if job.purpose != "train" or (self.frameworks and job.framework not in self.frameworks):
+        if job.purpose != self.purpose:
+            return
+        if self.frameworks and job.framework not in self.frameworks:
             return
         for chosen in self._subjects(job):
             case = Case(job, versions, chosen)

@@ -92,7 +92,7 @@ def test_most_rules_are_rows() -> None:
 
 @pytest.mark.parametrize("info", RULES, ids=lambda info: info.id)
 def test_a_rule_says_everything_about_itself(info: RuleInfo) -> None:
-    assert re.fullmatch(r"(GEN|HF|LF)-[A-Z]\d\d[a-d]?", info.id)
+    assert re.fullmatch(r"(GEN|HF|LF|SW|VX|FF|VL|SG)-[A-Z]\d\d[a-d]?", info.id)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", info.name)
     assert info.bad, "no bad example"
     assert info.good, "no good example"
