@@ -31,6 +31,7 @@ from pitstop.bot.optimize.compare import (
     facts_of,
 )
 from pitstop.bot.optimize.history import History
+from pitstop.bot.optimize.machine import describe_machine, write_audit
 from pitstop.bot.optimize.proposals import (
     Proposal,
     Reading,
@@ -164,7 +165,9 @@ def _copy(session: Session) -> None:
 
 
 def _audit(session: Session) -> None:
+    write_audit(session)
     session.reading = _read(session)
+    describe_machine(session)
     job = session.reading.job
     session.record.note(
         frameworks=[use.name for use in job.frameworks],
