@@ -5,10 +5,10 @@ BIN := .venv/bin
 WORKERS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint fix docs lock types clean
+.PHONY: help demo test lint bench-optimize fix docs lock types clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' Makefile | expand -t 8
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 8
 
 demo: .venv/.run  ## install into .venv and show a review of a pull request
 	$(BIN)/python demo/run_demo.py $(ARGS)
@@ -27,6 +27,9 @@ lint: .venv/.dev types  ## style, types, layers, workflows, schemas
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows examples/workflows/*.yml
 	$(BIN)/actionlint -shellcheck= -pyflakes= examples/workflows/*.yml
+
+bench-optimize: .venv/.dev  ## example jobs, as they are and proved faster, on this machine
+	$(BIN)/python bench/optimize.py $(ARGS)
 
 fix: .venv/.dev  ## mend what the tools can mend
 	$(BIN)/ruff check --fix .

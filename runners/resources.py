@@ -66,9 +66,7 @@ class Resources:
         if self.shared_memory is not None and self.shared_memory < 8 * GIB:
             yield (
                 "more shared memory (--shm-size), or the file_system sharing strategy",
-                (
-                    f"it has {self.shared_memory / GIB:.1f} GiB, and workers hand batches over through it"
-                ),
+                (f"it has {self.shared_memory / GIB:.1f} GiB, and workers hand batches over in it"),
             )
         for gpu in self.gpus:
             if gpu.power_limit and gpu.power_default and gpu.power_limit < 0.95 * gpu.power_default:

@@ -152,8 +152,8 @@ class Track:
             raise DeadlineError
 
     def _job(self, arm: Arm, kind: Kind, name: str, wanted: int, warm_up: int) -> tuple[Job, Path]:
-        scratch = self.work.scratch / name
-        out = scratch / "probe"
+        scratch = self.work.scratch
+        out = scratch / name / "probe"
         out.mkdir(parents=True, exist_ok=True)
         wish = ProbeRequest(
             steps=warm_up + wanted + 1,
@@ -163,7 +163,7 @@ class Track:
         )
         env = {**QUIET, **dict(self.request.env), **self._caches()}
         if kind is not Kind.PLAIN:
-            env = _joined(env, place_probe(scratch / "site", wish, out), self.work.project)
+            env = _joined(env, place_probe(scratch / name / "site", wish, out), self.work.project)
         command = ("bash", LAUNCH)
         seconds = self._seconds()
         limits = dataclasses.replace(
