@@ -142,6 +142,7 @@ def _signals(profile: Profile) -> Iterator[tuple[str, float, float, tuple[Eviden
         ("PRECISION", profile.fp32_products),
         ("ATTENTION", profile.unfused_attention),
         ("ELEMENTWISE", elementwise),
+        ("LOSS_HEAD", profile.families.get("softmax and loss", 0.0) - profile.unfused_attention),
         ("LAYOUT", profile.layout_changes),
     ):
         yield kind, share, kinds[kind]["wins"] * share * compute, ()

@@ -40,9 +40,11 @@ https://huggingface.co/docs/huggingface_hub/package_reference/environment_variab
 
 
 class Kind(enum.StrEnum):
-    """What a run is for. Only TIMED runs give step times, only PARITY runs compare losses."""
+    """What a run is for. Only TIMED runs give step times, only PARITY runs compare losses; a
+    SCREEN run chooses among values of one change, which is then proved like any other."""
 
     PRIME = "prime"
+    SCREEN = "screen"
     TIMED = "timed"
     PARITY = "parity"
     PROFILE = "profile"

@@ -43,6 +43,7 @@ from pitstop.bot.optimize.proposals import (
 from pitstop.bot.optimize.record import Record, State
 from pitstop.bot.optimize.request import OptimizeRequest
 from pitstop.bot.optimize.result import planned_steps, rows_of
+from pitstop.bot.optimize.search import searched, verified
 from pitstop.bot.optimize.session import Say, Session, Tried, sentence
 from pitstop.bot.optimize.workfolder import (
     checksums_of,
@@ -311,13 +312,16 @@ def _round(session: Session, number: int, chosen: list[Proposal]) -> float:
         current = _same_again(session, proposal)
         if current is None:
             continue
+        arm: Arm | None = None
+        name = f"v{number}-c{index}"
         with session.doing(State.APPLY):
-            arm = _apply(session, current, f"v{number}-c{index}", number)
+            arm = _apply(session, searched(session, current, name), name, number)
         if arm is None:
             continue
-        with session.doing(State.VERIFY) as verifying:
-            comparison = _verify(session, arm, current)
-        if verifying.failed:
+        comparison: Comparison | None = None
+        with session.doing(State.VERIFY):
+            comparison = verified(session, arm, current.numerics)
+        if comparison is None:
             session.tried[-1].outcome = "failed"
             continue
         with session.doing(State.DECIDE):
@@ -352,12 +356,6 @@ def _apply(session: Session, proposal: Proposal, name: str, number: int) -> Arm 
     compiled = session.best.compiled or proposal.id.startswith("compile") or "compile" in tried.diff
     _noted(session)
     return Arm(name, commit, compiled)
-
-
-def _verify(session: Session, arm: Arm, proposal: Proposal) -> Comparison:
-    if session.comparer is None or session.best is None:
-        raise ValueError("there is no baseline to compare with")
-    return session.comparer.compare(session.best, arm, proposal.numerics)
 
 
 def _decide(session: Session, arm: Arm, comparison: Comparison) -> float:

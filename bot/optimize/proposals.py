@@ -26,6 +26,7 @@ class Proposal:
 
     `numerics` is its class (exact, equivalent, precision, semantics), `answers` the bottlenecks
     that it is for, `rank` sorts (lower first), `knob` what it sets, if it is one setting.
+    `variants` are the same change with other values, of which short runs choose one.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Proposal:
     make: Callable[[], Outcome]
     knob: str | None = None
     source: str = "plan"
+    variants: tuple[tuple[str, Callable[[], Outcome]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,7 @@ def _of_plans(reading: Reading, bottlenecks: Mapping[str, float]) -> Iterator[Pr
             (-gain, _CLASS_RANK[str(one.numerics)], float(one.order)),
             one.outcome,
             source="plan",
+            variants=one.variants,
         )
 
 

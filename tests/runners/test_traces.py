@@ -153,6 +153,7 @@ CASES = {
     "PRECISION": job("ampere_sgemm_128x64_tn"),
     "ELEMENTWISE": job("vectorized_elementwise_kernel<4>"),
     "LAYOUT": job("cudnn::nchwToNhwcKernel<float>"),
+    "LOSS_HEAD": job("nll_loss_forward_reduce_cuda_kernel_2d"),
     "ATTENTION": job("softmax_warp_forward<float>"),
     "COMM": [
         *job(took=6_000.0),

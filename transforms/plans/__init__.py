@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pitstop.rules.data import load_data
 from pitstop.rules.facts import ProjectFacts
+from pitstop.rules.finding import Scalar
 from pitstop.rules.job import TrainingJob
 from pitstop.rules.pysource import PyModule
 from pitstop.transforms.patch import Changed, Outcome, Patch, Refused
@@ -19,18 +20,21 @@ from pitstop.transforms.recipe import Numerics, Recipe, recipes
 class PlanRow:
     """One row: a recipe, the bottlenecks that it answers (kinds of the diagnosis), its place
     among equals. `only_when_asked`: it costs time to save memory, so only a bottleneck of its own
-    calls for it. `capability_below`: only for GPUs older than this."""
+    calls for it. `capability_below`: only for GPUs older than this. `search`: an argument of the
+    recipe and the values among which short runs choose."""
 
     recipe: str
     order: int
     answers: tuple[str, ...]
     only_when_asked: bool = False
     capability_below: tuple[int, int] | None = None
+    search: tuple[str, tuple[int, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A change that applies to the job as it is. `outcome` works it out anew."""
+    """A change that applies to the job as it is. `outcome` works it out anew; `variants` are the
+    same change with each value of its search (none: there is nothing to search)."""
 
     id: str
     title: str
@@ -39,6 +43,7 @@ class Candidate:
     answers: tuple[str, ...]
     why: str
     outcome: Callable[[], Outcome]
+    variants: tuple[tuple[str, Callable[[], Outcome]], ...] = ()
 
 
 @functools.cache
@@ -52,6 +57,7 @@ def plan_rows() -> tuple[PlanRow, ...]:
             answers=tuple(raw["answers"]),
             only_when_asked=bool(raw.get("only_when_asked", False)),
             capability_below=_pair(raw.get("capability_below")),
+            search=next(((k, tuple(v)) for k, v in raw.get("search", {}).items()), None),
         )
         for raw in data
     )
@@ -79,7 +85,7 @@ def _candidates(
         if row.capability_below and (have is None or have >= row.capability_below):
             continue
         recipe = recipes()[row.recipe]
-        make = functools.partial(_applied, recipe, modules, job, facts)
+        make = functools.partial(_applied, recipe, modules, job, facts, {})
         if isinstance(make(), Changed):
             yield Candidate(
                 recipe.id,
@@ -89,18 +95,30 @@ def _candidates(
                 row.answers,
                 recipe.text.partition("\n\n")[0],
                 make,
+                tuple(
+                    (
+                        f"{argument} {value}",
+                        functools.partial(_applied, recipe, modules, job, facts, {argument: value}),
+                    )
+                    for argument, values in ([row.search] if row.search else [])
+                    for value in values
+                ),
             )
 
 
 def _applied(
-    recipe: Recipe, modules: list[PyModule], job: TrainingJob, facts: ProjectFacts
+    recipe: Recipe,
+    modules: list[PyModule],
+    job: TrainingJob,
+    facts: ProjectFacts,
+    args: Mapping[str, Scalar],
 ) -> Outcome:
     """A recipe over all programs of a job as one change; the first refusal if there is none."""
     patches: list[Patch] = []
     refused: Outcome | None = None
     for module in modules:
         outcome = recipe.apply(
-            module.file, versions=facts.versions, hardware=job.hardware, module=module
+            module.file, args, versions=facts.versions, hardware=job.hardware, module=module
         )
         if isinstance(outcome, Changed):
             patches.append(outcome.patch)

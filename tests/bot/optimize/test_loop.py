@@ -84,6 +84,7 @@ def test_a_slow_loader_gets_workers_and_the_proof(project):
     session = optimize(request(project, only=("loader-arguments",)), LocalRunner())
     (tried,) = session.tried
     assert tried.id == "loader-arguments"
+    assert "Of workers 1:" in tried.why  # the number was searched, by one short run of each
     assert tried.comparison["parity"]["ok"]
     assert checksums_of(project) == before
     facts = json.loads((session.work.reports / "state.json").read_text())["facts"]
