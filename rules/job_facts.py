@@ -126,6 +126,9 @@ FACTS: Mapping[str, FactKind] = {
         lambda job: tuple(use.name for use in job.frameworks), "text", "every framework recognised"
     ),
     "job.launcher": FactKind(_launcher, "text", "the innermost launcher, python for none"),
+    "job.launched": FactKind(
+        lambda job: job.launch is not None, "flag", "started by a command line that was read"
+    ),
     "job.gpus": FactKind(gpu_count, "number", "GPUs over all nodes"),
     "job.machine_gpus": FactKind(_visible_gpus, "number", "GPUs that a process may see"),
     "job.nodes": FactKind(_nodes, "number", "machines"),
