@@ -112,6 +112,16 @@ def _add_audit(audit: argparse.ArgumentParser) -> None:
     add("--output", type=Path, metavar="FILE", help="write the report there")
     add("--select", action="append", default=[], metavar="ID,...", help="only these rules")
     add("--ignore", action="append", default=[], metavar="ID,...", help="not these rules")
+    add(
+        "--report",
+        type=Path,
+        nargs="?",
+        const=True,
+        metavar="DIR",
+        help="also write reports with scores there; without DIR, in <project>_static_analysis"
+        " beside the project",
+    )
+    add("--lang", choices=("en", "zh"), default="en", help="of the reports of --report")
     add("--fail-on", choices=("critical", "warning", "info", "never"), help="exit with 1 on these")
     add("--goal", choices=("balanced", "throughput", "memory"), help="what advice is for")
     add("--fix", choices=("safe",), help="apply the fixes that change no numbers")

@@ -35,10 +35,30 @@ def audit(options: argparse.Namespace) -> int:
     applied = apply_safe(tree, shown.findings) if options.fix else None
     older = len(report.findings) - len(shown.findings)
     _deliver(shown, tree, options, older)
+    if options.report is not None:
+        _write_reports(report, options, config)
     if applied is not None:
         _tell(applied, with_diff=options.format == "text")
     left = shown if applied is None else _without(shown, applied.fixed)
     return _exit_code(left, options.fail_on or config.fail_on)
+
+
+def _write_reports(report: Report, options: argparse.Namespace, config: Config) -> None:
+    """The documents of --report, and where they are."""
+    from pitstop.bot import static_report
+
+    project = options.path.resolve()
+    beside = project.parent / f"{project.name}_static_analysis"
+    folder: Path = beside if options.report is True else options.report
+    written = static_report.write(
+        report,
+        project,
+        folder,
+        goal=options.goal or config.request().goal,
+        command=options.launch or "",
+        language=options.lang,
+    )
+    print(f"pitstop: {len(written)} reports in {folder}: {written[0].name}", file=sys.stderr)
 
 
 def config_of(path: Path) -> Config:

@@ -73,9 +73,14 @@ def changed_lines(diff: str) -> Iterator[str]:
 
 
 def source(finding: Finding) -> Markdown:
-    """Where the cost is known from: a link when the rule itself names that address, else words
-    (a report may come from a stranger)."""
+    """Where the cost is known from."""
+    return cited(finding.rule, finding.source)
+
+
+def cited(rule: str, source: str) -> Markdown:
+    """A link when the rule itself names that address, else words (a report may come from a
+    stranger)."""
     known = {info.id: info.sources for info in engine.all_rules()}
-    if finding.source.startswith("https://") and finding.source in known.get(finding.rule, ()):
-        return Markdown(f"<{finding.source}>")
-    return prose(finding.source)
+    if source.startswith("https://") and source in known.get(rule, ()):
+        return Markdown(f"<{source}>")
+    return prose(source)

@@ -215,6 +215,10 @@ class _Reader:
             raise RowError(f"{self.where}: {key} is a list of conditions")
         return tuple(self._condition(key, part) for part in raw)
 
+    def condition(self, raw: object) -> Condition:
+        """A condition by itself."""
+        return self._condition("used", raw)
+
     def _condition(self, key: str, raw: object) -> Condition:
         where = f"{self.where}: {key}"
         if not isinstance(raw, dict) or len(raw) != 1:
@@ -339,3 +343,8 @@ class _Reader:
         if name not in knobs():
             raise RowError(f"{self.where}: unknown knob {name!r}{_hint(str(name), knobs())}")
         return str(name)
+
+
+def read_condition(where: str, raw: object) -> Condition:
+    """One condition outside a catalogue. Raises RowError; `where` names the place in it."""
+    return _Reader(where, "", {}, {"id": ""}).condition(raw)

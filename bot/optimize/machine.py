@@ -64,11 +64,11 @@ def _view(found: Resources, ranks: int) -> dict[str, object]:
 
 
 def write_audit(session: Session) -> None:
-    """Write `v0_training-acceleration-audit-report.md`: the audit of the whole project."""
+    """Write the audit of the whole project: the static analysis and its scorecards."""
+    from pitstop.bot import static_report
     from pitstop.bot.audit import AuditRequest, audit_tree
-    from pitstop.bot.report_markdown import full_report
     from pitstop.rules.tree import FolderTree
 
-    report = audit_tree(FolderTree(session.work.original), AuditRequest(goal="balanced"))
-    name = "v0_training-acceleration-audit-report.md"
-    write_text(session.work.reports / name, full_report(report))
+    original = session.work.original
+    report = audit_tree(FolderTree(original), AuditRequest(goal="balanced"))
+    static_report.write(report, original, session.work.reports, goal="balanced")
