@@ -20,6 +20,7 @@ from pitstop.bot.rule_pages import CATALOGUES
 from pitstop.bot.views import FindingView, Links, place_link, view
 from pitstop.rules.engine import all_rules
 from pitstop.rules.finding import Severity
+from pitstop.rules.scoring import Score, scores
 from pitstop.rules.tree import RepoTree
 
 MAX_DETAILS = 150
@@ -110,9 +111,16 @@ def summarise(
         unread=report.unread[:MAX_UNREAD] if review.findings else (),
         unread_count=len(report.unread),
         skipped=report.skipped if review.findings else (),
+        scores=_scores(report) if review.findings else (),
         **common,
     )
     return Summary(sections, render.render("footer.md.j2", quiet=not review.findings, **common))
+
+
+def _scores(report: Report) -> tuple[Score, ...]:
+    """The audits in which anything could be judged."""
+    findings = tuple(reported.finding for reported in report.findings)
+    return tuple(score for score in scores(report.jobs, findings) if score.most)
 
 
 def verdict(report: Report, review: Review) -> str:

@@ -136,6 +136,11 @@ class Score:
     categories: tuple[CategoryScore, ...]
 
     @property
+    def judged(self) -> tuple[CategoryScore, ...]:
+        """The categories in which anything could be judged."""
+        return tuple(c for c in self.categories if c.points is not None)
+
+    @property
     def points(self) -> float:
         """Points over all categories."""
         return round(sum(c.points or 0.0 for c in self.categories), 1)
@@ -143,7 +148,7 @@ class Score:
     @property
     def most(self) -> int:
         """The maximum of the categories that have a score."""
-        return sum(c.most for c in self.categories if c.points is not None)
+        return sum(c.most for c in self.judged)
 
 
 def scores(jobs: Iterable[TrainingJob], findings: Iterable[Finding]) -> tuple[Score, ...]:

@@ -3,9 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pitstop.rules.engine import all_rules, audit
 from pitstop.rules.facts import gather
+from pitstop.rules.finding import Setting, Surface, Unknown
+from pitstop.rules.job import FrameworkUse, HardwareFacts, ModelFacts, TrainingJob
+from pitstop.rules.knobs import knobs
 from pitstop.rules.row_reader import RowError
 from pitstop.rules.scoring import (
     WORTH,
@@ -160,6 +165,43 @@ categories:
 """
     with pytest.raises(RowError, match=says):
         read_scorecard("x.yaml", text)
+
+
+VALUES = st.one_of(
+    st.booleans(),
+    st.integers(-(2**40), 2**40),
+    st.floats(allow_nan=True),
+    st.text(max_size=8),
+    st.none(),
+    st.just(Unknown("not resolved")),
+)
+COUNTS = st.none() | st.integers(-1, 2**50)
+
+
+@given(
+    st.dictionaries(st.sampled_from(sorted(knobs())), VALUES, max_size=30),
+    st.lists(st.sampled_from([card.name for card in scorecards()]), max_size=3),
+    st.sampled_from(["train", "serve"]),
+    COUNTS,
+    COUNTS,
+    st.sampled_from([None, "llm", "vlm", "video", "other", "?"]),
+)
+def test_any_settings_have_a_score(values, names, purpose, memory, parameters, kind):
+    settings = {
+        knob: (Setting(knob, value, Surface.FLAG, knob, "hf_trainer"),)
+        for knob, value in values.items()
+    }
+    job = TrainingJob(
+        "job",
+        "job",
+        purpose,
+        tuple(FrameworkUse(name) for name in names),
+        settings,
+        model=ModelFacts(kind=kind, parameters=parameters),
+        hardware=HardwareFacts(memory=memory, gpus_per_node=8),
+    )
+    for score in scores([job], []):
+        assert 0 <= score.points <= score.most
 
 
 def test_a_score_rounds_to_a_tenth():
