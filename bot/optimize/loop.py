@@ -79,7 +79,7 @@ def optimize(
 
     work = open_work(request.project, request.out)
     record = Record(work.reports / "state.json")
-    deadline = time.monotonic() + request.sizes.session_seconds - request.sizes.kept_back
+    deadline = time.monotonic() + request.sizes.work_seconds
     session = Session(request, runner, work, record, cancel or threading.Event(), say, deadline)
     record.on_save = lambda: write_reports(session)
     try:
@@ -276,7 +276,7 @@ def _rounds(session: Session) -> None:
 def _chosen(session: Session) -> list[Proposal]:
     """The next changes that nobody ruled out and that were not tried yet."""
     request = session.request
-    wishes = Wishes(request.only, request.disable, request.allow)
+    wishes = Wishes(request.only, request.disable, request.allow, _processes(session))
     done = {tried.id for tried in session.tried}
     session.reading = _at_best(session)
     found, rejected = [], {}
@@ -290,6 +290,12 @@ def _chosen(session: Session) -> list[Proposal]:
             rejected[proposal.id] = {"title": proposal.title, "why": reason}
     session.record.note(not_tried=rejected)
     return found[: request.sizes.candidates]
+
+
+def _processes(session: Session) -> int:
+    """Processes that the job's runs had; 0 when none was seen."""
+    runs = session.track.runs if session.track is not None else []
+    return max((len(run.probe.ranks) for run in runs), default=0)
 
 
 def _shares(session: Session) -> dict[str, float]:

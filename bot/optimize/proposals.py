@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pitstop.bot.optimize.arms import LAUNCH
 from pitstop.bot.optimize.numerics import numerics_of
-from pitstop.rules.engine import audit
+from pitstop.rules.engine import all_rules, audit
 from pitstop.rules.facts import ProjectFacts, gather
 from pitstop.rules.finding import Finding, Safety, Severity
 from pitstop.rules.job import HardwareFacts, TrainingJob
@@ -18,6 +18,8 @@ from pitstop.transforms.plans import candidates
 from pitstop.transforms.recipe import Numerics
 
 SEMANTICS = Numerics.SEMANTICS.value
+_EXCHANGE = "communication"
+"""Category of rules about what processes exchange."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class Proposal:
 
     `numerics` is its class (exact, equivalent, precision, semantics), `answers` the bottlenecks
     that it is for, `rank` sorts (lower first), `knob` what it sets, if it is one setting.
-    `variants` are the same change with other values, of which short runs choose one.
+    `variants` are the same change with other values, of which short runs choose one. With
+    `several_processes` it is about what they exchange.
     """
 
     id: str
@@ -38,6 +41,7 @@ class Proposal:
     make: Callable[[], Outcome]
     knob: str | None = None
     source: str = "plan"
+    several_processes: bool = False
     variants: tuple[tuple[str, Callable[[], Outcome]], ...] = ()
 
 
@@ -62,11 +66,12 @@ def read_project(tree: RepoTree, hardware: HardwareFacts | None, goal: str) -> R
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the person wants tried, and what not."""
+    """What the person wants tried, and what not. `processes` are the job's (0: not known)."""
 
     only: tuple[str, ...] = ()
     disable: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
+    processes: int = 0
 
     def reject(self, proposal: Proposal) -> str | None:
         """Why a proposal is not tried, or None."""
@@ -74,6 +79,8 @@ class Wishes:
             return "not among those asked for"
         if _named(proposal.id, self.disable):
             return "disabled"
+        if proposal.several_processes and self.processes == 1:
+            return "is about what several processes exchange; the job runs one"
         if proposal.numerics == SEMANTICS and not _named(proposal.id, self.allow):
             return f"changes the training itself; `--allow {proposal.id}` tries it"
         return None
@@ -133,7 +140,12 @@ def _of_findings(reading: Reading, bottlenecks: Mapping[str, float]) -> Iterator
             lambda found=tuple(findings): _together(found, reading),  # type: ignore[misc]
             knob if isinstance(knob, str) else None,
             "finding",
+            several_processes=_about_exchange(rule),
         )
+
+
+def _about_exchange(rule: str) -> bool:
+    return any(info.id == rule and info.category == _EXCHANGE for info in all_rules())
 
 
 def _together(findings: Iterable[Finding], reading: Reading) -> Outcome:
@@ -165,6 +177,7 @@ def _of_plans(reading: Reading, bottlenecks: Mapping[str, float]) -> Iterator[Pr
             (-gain, _CLASS_RANK[str(one.numerics)], float(one.order)),
             one.outcome,
             source="plan",
+            several_processes=one.several_processes,
             variants=one.variants,
         )
 

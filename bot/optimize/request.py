@@ -19,8 +19,7 @@ class Sizes:
     (`compiled_warm_up` where something is compiled), `pairs` the runs of before and after that
     are compared, `more_pairs` those added once to what is inconclusive. Runs of short steps are
     made longer, to `kept_seconds` or `most_steps`. Seconds are wall time: `run_seconds` for one
-    run (or `run_factor` times the baseline's), `session_seconds` for everything, of which
-    `kept_back` seconds are left for the reports.
+    run (or `run_factor` times the baseline's), `session_seconds` for everything.
     """
 
     steps: int = 25
@@ -39,10 +38,14 @@ class Sizes:
     run_seconds: float = 600.0
     run_factor: float = 4.0
     session_seconds: float = 4 * 3600.0
-    kept_back: float = 300.0
     small_gain: float = 0.05
     idle_rounds: int = 2
     silence: float = 900.0
+
+    @property
+    def work_seconds(self) -> float:
+        """Seconds for runs: a tenth of everything, five minutes at most, is for the reports."""
+        return self.session_seconds - min(300.0, self.session_seconds / 10)
 
     @property
     def most_pairs(self) -> int:

@@ -47,7 +47,7 @@ def test_classes(text, kind):
 
 def test_the_sentence_names_the_package_and_the_frame_is_the_projects():
     found = explain(CASES[0][0], result())
-    assert found.sentence == "the package liger_kernel is not installed"
+    assert found.sentence == "the package liger_kernel is not installed where the job runs"
     assert found.frame == "train.py:main"
 
 

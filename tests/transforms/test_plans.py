@@ -29,6 +29,11 @@ def test_orders_are_unique_and_nearly_every_recipe_is_planned():
     assert unplanned == {"frozen-weights-bf16"}  # for one finding, at its place
 
 
+def test_what_processes_exchange_is_marked():
+    marked = {row.recipe for row in plan_rows() if row.several_processes}
+    assert marked == {"no-sync", "ddp-bucket-views"}
+
+
 LOOP = """
 import torch
 from torch import nn

@@ -20,13 +20,15 @@ from pitstop.transforms.recipe import Numerics, Recipe, recipes
 class PlanRow:
     """One row: a recipe, the bottlenecks that it answers (kinds of the diagnosis), its place
     among equals. `only_when_asked`: it costs time to save memory, so only a bottleneck of its own
-    calls for it. `capability_below`: only for GPUs older than this. `search`: an argument of the
-    recipe and the values among which short runs choose."""
+    calls for it. `several_processes`: it is about what they exchange. `capability_below`: only
+    for GPUs older than this. `search`: an argument of the recipe and the values among which short
+    runs choose."""
 
     recipe: str
     order: int
     answers: tuple[str, ...]
     only_when_asked: bool = False
+    several_processes: bool = False
     capability_below: tuple[int, int] | None = None
     search: tuple[str, tuple[int, ...]] | None = None
 
@@ -44,6 +46,7 @@ class Candidate:
     why: str
     outcome: Callable[[], Outcome]
     variants: tuple[tuple[str, Callable[[], Outcome]], ...] = ()
+    several_processes: bool = False
 
 
 @functools.cache
@@ -56,6 +59,7 @@ def plan_rows() -> tuple[PlanRow, ...]:
             order=int(raw["order"]),
             answers=tuple(raw["answers"]),
             only_when_asked=bool(raw.get("only_when_asked", False)),
+            several_processes=bool(raw.get("several_processes", False)),
             capability_below=_pair(raw.get("capability_below")),
             search=next(((k, tuple(v)) for k, v in raw.get("search", {}).items()), None),
         )
@@ -103,6 +107,7 @@ def _candidates(
                     for argument, values in ([row.search] if row.search else [])
                     for value in values
                 ),
+                row.several_processes,
             )
 
 
