@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pitstop.runners.job import Ended, Job, JobResult, OnLine, RunnerError, UnavailableError
-from pitstop.runners.output import CappedLog
+from pitstop.runners.output import CappedLog, finish
 
 if TYPE_CHECKING:
     import docker
@@ -195,7 +195,7 @@ class DockerRunner:
         reader = threading.Thread(target=_follow, args=(container, log), daemon=True)
         reader.start()
         ended, state = self._until_end(container, job, log, started, cancel)
-        reader.join(timeout=5)
+        finish(reader, log)
         code = int(state.get("ExitCode", -1))
         if state.get("OOMKilled"):
             ended = Ended.MEMORY

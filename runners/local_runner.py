@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pitstop.runners.job import Ended, Job, JobResult, Limits, OnLine, UnavailableError
-from pitstop.runners.output import CappedLog
+from pitstop.runners.output import CappedLog, finish
 
 if TYPE_CHECKING:
     import psutil
@@ -117,7 +117,7 @@ class LocalRunner:
         finally:
             end_processes(process.pid, mark, job.limits.grace)
             process.wait()
-            reader.join(timeout=5)
+            finish(reader, log)
             log.close()
         return JobResult(
             ended,

@@ -12,6 +12,21 @@ MAX_LINE = 4_096
 """Bytes of one line that are told; the rest of a longer one only goes to the file."""
 
 
+QUIET, LONGEST = 5.0, 60.0
+"""Seconds that an ended job's output is waited for: without anything new, and in all."""
+
+
+def finish(reader: threading.Thread, log: CappedLog) -> None:
+    """Wait for what an ended job printed and nobody has read yet. A busy machine may need a while
+    for it; something that outlives the job and holds its output open is not waited for."""
+    ended = time.monotonic()
+    while reader.is_alive():
+        reader.join(timeout=0.1)
+        now = time.monotonic()
+        if now - max(ended, log.last) > QUIET or now - ended > LONGEST:
+            return
+
+
 class CappedLog:
     """A log file that keeps the first half and the last half of `most` bytes.
 
