@@ -128,7 +128,7 @@ def documents(found: StaticReport, say: Translate) -> Mapping[str, str]:
             (say(title), [_shown(one, say) for one in found.advice if one.priority == priority])
             for priority, title in PRIORITIES.items()
         ],
-        scores=[(score, _key_findings(score)) for score in found.scores],
+        scores=[(score, _key_findings(score, say)) for score in found.scores],
         files=[f"{MAIN}.md", f"{MAIN}.json", *cards],
     )
     pages = {f"{MAIN}.md": str(main)}
@@ -146,7 +146,7 @@ def _card(found: StaticReport, score: Score, say: Translate) -> str:
         say=say,
         signs=SIGNS,
         first=[_shown(one, say) for one in found.advice[:3] if one.diff],
-        keys=_key_findings(score),
+        keys=_key_findings(score, say),
     )
 
 
@@ -160,16 +160,17 @@ def _shown(one: Advice, say: Translate) -> dict[str, Any]:
     }
 
 
-def _key_findings(score: Score) -> dict[str, str]:
+def _key_findings(score: Score, say: Translate) -> dict[str, str]:
     """For each category the first thing that is missing, else what is used."""
     found = {}
     for category in score.categories:
         by_mark = {
-            mark: [one.title for one in category.marks if one.mark is mark]
+            mark: [say(one.title) for one in category.marks if one.mark is mark]
             for mark in (Mark.UNUSED, Mark.PARTIAL, Mark.USED)
         }
         found[category.key] = next(
-            (f"{mark}: {', '.join(titles[:3])}" for mark, titles in by_mark.items() if titles), ""
+            (f"{say(mark)}: {', '.join(titles[:3])}" for mark, titles in by_mark.items() if titles),
+            "",
         )
     return found
 
@@ -278,7 +279,8 @@ def _difficulty(one: ReportedFinding) -> str:
     fix = one.finding.fix
     if one.diff and fix is not None:
         return "low" if fix.safety is Safety.SAFE else "medium"
-    return "medium" if one.finding.deciding is not None else "high"
+    in_code = one.finding.deciding is None and one.finding.primary.path.endswith(".py")
+    return "high" if in_code else "medium"
 
 
 def _job_line(job: TrainingJob) -> JobLine:

@@ -98,6 +98,8 @@ def verdict(facts: Facts, steps: Sequence[Mapping[str, Any]] = (), *, finished: 
         return f"{likely}{final['speed_text']} with {_count(kept, 'change')}.{stop}"
     if kept:
         return f"{_count(kept, 'change')} kept, each measured alone; the whole was not.{stop}"
+    if facts.get("steps") and not facts.get("tried"):
+        return f"No change was tried: nothing was found that applies to this job.{stop}"
     if facts.get("steps"):
         return f"No significant gain: nothing that was tried is kept.{stop}"
     why = next((step["reason"] for step in steps if step["result"] == "failed"), "")

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from pitstop.bot.cli import main
+from pitstop.bot.language import catalogue
 from pitstop.bot.static_report import attention_for, bottleneck
+from pitstop.rules.scoring import scorecards
 
 SECTIONS = ["Project", "Scores", "Recommendations", "Recommended configurations", "FlashAttention",
             "DeepSpeed, FSDP", "Unread and unknown", "Reports"]  # fmt: skip
@@ -107,3 +109,16 @@ def test_attention_follows_the_gpu():
 
 def test_without_findings_a_profile_is_needed():
     assert bottleneck(()) == "needs a profile"
+
+
+def test_every_item_has_a_chinese_name():
+    known = catalogue("zh")
+    titles = {
+        title
+        for card in scorecards()
+        for category in card.categories
+        for title in (category.title, *(item.title for item in category.items))
+    }
+    proper = re.compile(r"[\w+.-]*[A-Z0-9_.+][\w+.-]*( [0-9])?|torch\.compile|bf16|bitsandbytes")
+    plain = {t for t in titles - set(known) if not all(proper.fullmatch(w) for w in t.split())}
+    assert not plain
