@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pitstop.bot.language import Translate, texts
 from pitstop.rules.finding import Finding, Severity, UserError
 from pitstop.rules.relax.context import Run
-from pitstop.rules.relax.rule import is_relax, on_card, relax_rules
+from pitstop.rules.relax.rule import RelaxRule, fill, is_relax, on_card, relax_rules
 from pitstop.rules.tree import FolderTree
 
 if TYPE_CHECKING:
@@ -178,25 +179,44 @@ def _page(one: Diagnosed, say: Translate, *, plain: bool) -> str:
         path=one.script,
         condition=one.condition or "",
         context=one.context,
-        contradictions=list(one.contradictions),
+        contradictions=[say(text) for text in one.contradictions],
         sections=sections,
         counts=[(say(TITLES[s]), one.count(s)) for s in reversed(Severity)],
-        top=f"{top.rule} {say(top.title)}: {top.advice}" if top else say("nothing to do"),
+        top=f"{top.rule} {say(top.title)}: {_shown(top, say)['fix']}"
+        if top
+        else say("nothing to do"),
         say=say,
     )
     return _plain(str(page)) if plain else str(page)
 
 
 def _shown(found: Finding, say: Translate) -> dict[str, str]:
+    """A finding in a language: the rule's sentences are translated, then filled."""
+    rule, said = _rules()[found.rule], found.evidence
+    values = {
+        name.removeprefix("value "): say(text)
+        for name, text in said.items()
+        if name.startswith("value ")
+    }
+    cost, why = fill(say(rule.info.cost), values), say(rule.info.sections.why)
+    if said.get("anchor"):
+        cost += f" ({said['anchor']})"
+    if said.get("note"):
+        why += f" {say('Beside it stands')}: {said['note']}"
     return {
         "head": f"[{say(TITLES[found.severity])}] {found.rule} - {say(found.title)}",
-        "setting": found.evidence.get("setting", ""),
+        "setting": said.get("setting", ""),
         "place": f"{found.primary.path.rsplit('/', 1)[-1]}:{found.primary.line}",
-        "cost": say(found.cost),
-        "fix": say(found.advice),
-        "skip": say(found.leave_when),
-        "why": say(found.message.partition(": ")[2] or found.message),
+        "cost": cost,
+        "fix": fill(say(rule.fix), values),
+        "skip": say(rule.info.sections.leave_when),
+        "why": why,
     }
+
+
+@functools.cache
+def _rules() -> dict[str, RelaxRule]:
+    return {rule.info.id: rule for rule in relax_rules()}
 
 
 def _plain(page: str) -> str:

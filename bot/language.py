@@ -1,18 +1,20 @@
 """The language of reports: English is the source text, others come from catalogues of messages.
 
 A catalogue is a .po file under `locale/<language>`, which translators and their tools know. What
-it lacks stays English.
+it lacks stays English. A text with figures may stand there with `{0}`, `{1}` for them.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.resources
+import itertools
 import re
 from collections.abc import Callable, Mapping
 
 Translate = Callable[[str], str]
 
+_FIGURE = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*%?")
 _ENTRY = re.compile(
     r'^msgid\s+((?:"(?:[^"\\]|\\.)*"\s*)+)^msgstr\s+((?:"(?:[^"\\]|\\.)*"\s*)+)', re.MULTILINE
 )
@@ -25,7 +27,17 @@ def texts(language: str) -> Translate:
     if language == "en":
         return lambda text: text
     found = catalogue(language)
-    return lambda text: found.get(text) or text
+    return lambda text: found.get(text) or _by_figures(text, found) or text
+
+
+def _by_figures(text: str, found: Mapping[str, str]) -> str:
+    """A text whose figures are `{0}`, `{1}` in the catalogue; "" when it is not there."""
+    figures = _FIGURE.findall(text)
+    if not figures or "{" in text:
+        return ""
+    numbers = itertools.count()
+    said = found.get(_FIGURE.sub(lambda _: f"{{{next(numbers)}}}", text), "")
+    return said.format(*figures) if said else ""
 
 
 @functools.cache

@@ -100,7 +100,12 @@ class RelaxRule:
             leave_when=self.info.sections.leave_when,
             advice=fix,
             jobs=(run.job.id,),
-            evidence={"setting": _setting(run, hit)},
+            evidence={
+                "setting": _setting(run, hit),
+                "anchor": anchor,
+                "note": note[:200] if note else "",
+                **{f"value {name}": _shown(value) for name, value in hit.values.items()},
+            },
         )
 
     def _severity(self, run: Run, hit: Hit) -> Severity | None:
