@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import Any
 
 MAX_FILES, MAX_BYTES, MAX_STEPS = 4096, 64 * 2**20, 200_000
+MAX_TOTAL = 512 * 2**20
+
+FILES = ("sitecustomize.py", "pitstop_watch.py", "pitstop_hooks.py", "pitstop_facts.py")
+"""What is put into a job. Python runs the first; its own folder holds the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,9 @@ class ProbeRequest:
     The job is stopped after `steps` optimizer steps (`stop`); peaks of memory count from step
     `warm_up` on. `profile` records a trace of three steps, two after the warm-up, with Python
     stacks if `stacks`. `deterministic` asks PyTorch for repeatable kernels (slower), `seed` is
-    set before the job's own code runs. `block_saves` leaves empty files instead of checkpoints.
+    set (another for each rank) before the job's own code runs. `block_saves` leaves empty files
+    instead of checkpoints from the first step on. `losses` keeps what each backward pass starts
+    from. `nsys` marks three steps for Nsight Systems.
     """
 
     steps: int
@@ -35,6 +41,7 @@ class ProbeRequest:
     stop: bool = True
     block_saves: bool = True
     losses: bool = True
+    nsys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,7 @@ class RankRun:
     peak_allocated: int | None = None
     peak_reserved: int | None = None
     alloc_retries: int = 0
+    ooms: int = 0
     peak_rss: int | None = None
     error: ErrorRecord | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
@@ -108,8 +116,9 @@ class ProbeRun:
         return tuple(max(step) for step in zip(*times, strict=False)) if times else ()
 
     def step_losses(self) -> tuple[float, ...]:
-        """The loss of each step: summed over its micro batches, averaged over ranks."""
-        ranks = [rank.losses for rank in self.ranks if rank.losses]
+        """The loss of each step: summed over its micro batches, averaged over the ranks that have
+        one (in a pipeline the last); nothing where no loss was seen at all."""
+        ranks = [rank.losses for rank in self.ranks if any(rank.losses)]
         return tuple(sum(map(math.fsum, step)) / len(step) for step in zip(*ranks, strict=False))
 
 
@@ -117,12 +126,14 @@ def place_probe(folder: Path, request: ProbeRequest, out: Path) -> Mapping[str, 
     """Write the probe into a folder; the environment that brings it into a job.
 
     `out` is where it shall write, found from the probe's own place, so that both may be seen
-    under other names inside a container. PYTHONPATH has to stand before the job's own.
+    under other names inside a container. PYTHONPATH has to stand before the job's own. Python
+    started with -I, -E or -S does not see it, nor do workers that ran before the job.
     """
     folder.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
-    source = importlib.resources.files("pitstop.runners.probe").joinpath("sitecustomize.py")
-    (folder / "sitecustomize.py").write_text(source.read_text("utf-8"), "utf-8")
+    source = importlib.resources.files("pitstop.runners.probe")
+    for name in FILES:
+        (folder / name).write_text(source.joinpath(name).read_text("utf-8"), "utf-8")
     config = {**dataclasses.asdict(request), "out": os.path.relpath(out, folder)}
     (folder / "probe.json").write_text(json.dumps(config), "utf-8")
     found = {"PYTHONPATH": str(folder)}
@@ -138,7 +149,8 @@ def ticks_reached(run: ProbeRun) -> int:
 
 def read_probe(out: Path) -> ProbeRun:
     """What the probe left in a folder. Files that are too large, broken or of another shape are
-    named in `problems`; nothing raises for what is in them."""
+    named in `problems`; nothing raises for what is in them. Of several errors of a rank the first
+    counts: a launcher, which has no rank and so is taken for the first, only repeats it."""
     ranks: dict[int, RankRun] = {}
     failures: dict[int, ErrorRecord] = {}
     problems: list[str] = []
@@ -152,12 +164,13 @@ def read_probe(out: Path) -> ProbeRun:
                     ranks[rank.rank] = rank
             elif path.name.startswith("error_"):
                 failure = _error(data)
-                failures.setdefault(failure.rank, failure)
+                known = failures.get(failure.rank, failure)
+                failures[failure.rank] = min(known, failure, key=lambda one: one.at)
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as fault:
             problems.append(f"{path.name[:80]}: {type(fault).__name__}")
     for number, failure in failures.items():
-        known = ranks.get(number, RankRun(number, 1, 0))
-        ranks[number] = dataclasses.replace(known, error=failure)
+        watched = ranks.get(number, RankRun(number, 1, 0))
+        ranks[number] = dataclasses.replace(watched, error=failure)
     ordered = tuple(ranks[number] for number in sorted(ranks))
     return ProbeRun(ordered, tuple(problems), tuple(_traces(out, ordered)))
 
@@ -167,11 +180,14 @@ def _records(out: Path, problems: list[str]) -> Iterator[tuple[Path, Mapping[str
         paths = sorted(out.glob("*.json"))[:MAX_FILES]
     except OSError:
         return
+    left = MAX_TOTAL
     for path in paths:
         try:
-            if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_BYTES:
+            size = path.lstat().st_size
+            if path.is_symlink() or not path.is_file() or size > min(MAX_BYTES, left):
                 problems.append(f"{path.name[:80]}: not a file of ours")
                 continue
+            left -= size
             data = json.loads(path.read_text("utf-8", "replace"))
         except (OSError, ValueError, RecursionError) as error:
             problems.append(f"{path.name[:80]}: {type(error).__name__}")
@@ -188,11 +204,12 @@ def _traces(out: Path, ranks: Sequence[RankRun]) -> Iterator[Path]:
 
 def _rank(data: Mapping[str, Any]) -> RankRun:
     start, peaks = data.get("start_peaks") or (None, None), data.get("peaks") or (None, None)
+    allocator = data.get("allocator") or {}
     return RankRun(
         rank=_whole(data["rank"]),
         world=_whole(data["world"]),
         pid=_whole(data["pid"]),
-        host_ticks=_floats(data["host_ticks"]),
+        host_ticks=_times(data["host_ticks"]),
         device_steps=_floats(data["device_steps"]) if data.get("device_steps") else None,
         losses=tuple(_floats(step) for step in _few(data["losses"])),
         grad_norms=tuple(None if v is None else float(v) for v in _few(data["grad_norms"])),
@@ -210,7 +227,8 @@ def _rank(data: Mapping[str, Any]) -> RankRun:
         start_reserved=_maybe(start[1]),
         peak_allocated=_maybe(peaks[0]),
         peak_reserved=_maybe(peaks[1]),
-        alloc_retries=_whole((data.get("allocator") or {}).get("retries", 0)),
+        alloc_retries=_whole(allocator.get("retries", 0)),
+        ooms=_whole(allocator.get("ooms", 0)),
         peak_rss=_maybe(data.get("peak_rss")),
         environment={
             str(k)[:40]: str(v)[:200] for k, v in dict(data.get("environment", {})).items()
@@ -224,7 +242,7 @@ def _error(data: Mapping[str, Any]) -> ErrorRecord:
         message=str(data["message"])[:2000],
         text=str(data["text"])[-20_000:],
         rank=_whole(data["rank"]),
-        at=float(data["at"]),
+        at=_times([data["at"]])[0],
         ticks=_whole(data["ticks"]),
     )
 
@@ -237,6 +255,14 @@ def _few(values: Any) -> Sequence[Any]:
 
 def _floats(values: Any) -> tuple[float, ...]:
     return tuple(math.nan if value is None else float(value) for value in _few(values))
+
+
+def _times(values: Any) -> tuple[float, ...]:
+    """Readings of a clock, which does not go back."""
+    found = _floats(values)
+    if not all(map(math.isfinite, found)) or any(b < a for a, b in itertools.pairwise(found)):
+        raise ValueError("not the times of a clock")
+    return found
 
 
 def _counts(values: Any) -> tuple[int | None, ...]:

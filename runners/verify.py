@@ -17,24 +17,38 @@ from dataclasses import dataclass
 BLOCK = 5
 """Steps that are drawn together, since neighbours resemble each other."""
 
+STUDENT = {2: 5.643, 3: 3.298, 4: 2.829, 5: 2.634}
+"""By pairs of runs: Student's t that is exceeded by chance in 1.5 % of cases, with as many degrees
+of freedom as the runs of both arms leave (two fewer than there are runs). Without it, equal runs
+that differ by 2 % pass for faster in 5 % of comparisons (bench/verdicts.py)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Kept step times (seconds) of one run before and one after, made next to each other."""
+    """Kept step times (seconds) of one run before and one after, made next to each other.
+
+    `matched`: steps differ by design (lengths of sequences, say), and the same step of both runs
+    had the same work; then times are summed over equal steps instead of taking medians.
+    """
 
     before: tuple[float, ...]
     after: tuple[float, ...]
+    matched: bool = False
 
     @property
     def ratio(self) -> float:
-        """How many times faster the second is: medians, or sums where steps vary by design."""
+        """How many times faster the second is."""
+        if self.matched:
+            both = min(len(self.before), len(self.after))
+            return math.fsum(self.before[:both]) / math.fsum(self.after[:both])
         return statistics.median(self.before) / statistics.median(self.after)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What counts as faster. `least_gain` is the smallest that is ever believed; `noises` times
-    the spread between equal runs is the other bound. `draws` of the bootstrap, `seed` of it."""
+    the spread between equal runs (see `noise`) is another bound. `draws` of the bootstrap, `seed`
+    of it."""
 
     least_gain: float = 0.02
     noises: float = 2.0
@@ -90,11 +104,11 @@ def judge(pairs: Sequence[Pair], policy: Policy | None = None) -> Verdict:
     policy = policy or Policy()
     if not pairs or any(not pair.before or not pair.after for pair in pairs):
         raise ValueError("there is nothing to compare: a run kept no step")
-    if any(time <= 0 for pair in pairs for time in (*pair.before, *pair.after)):
+    if not all(0 < time < math.inf for pair in pairs for time in (*pair.before, *pair.after)):
         raise ValueError("a step took no time: the clock is not to be trusted")
     by = _mean(pairs)
     low, high = _interval(pairs, policy)
-    needed = max(policy.least_gain, policy.noises * noise(pairs))
+    needed = needed_gain(pairs, policy)
     steps = min(min(len(pair.before), len(pair.after)) for pair in pairs)
     common = (by, low, high, needed, len(pairs), steps)
     if low > 1 and all(pair.ratio > 1 for pair in pairs) and by >= 1 + needed:
@@ -105,10 +119,24 @@ def judge(pairs: Sequence[Pair], policy: Policy | None = None) -> Verdict:
 
 
 def noise(pairs: Sequence[Pair]) -> float:
-    """How far runs of the same thing lie apart: standard deviation of the logarithms of medians
-    (a fraction); 0 with a single run."""
-    medians = [math.log(statistics.median(pair.before)) for pair in pairs]
-    return statistics.stdev(medians) if len(medians) > 1 else 0.0
+    """How far runs of the same thing lie apart: the standard deviation of the logarithms of their
+    medians (a fraction), pooled over the runs before and those after; 0 with a single pair."""
+    if len(pairs) < 2:
+        return 0.0
+    arms = ([pair.before for pair in pairs], [pair.after for pair in pairs])
+    return math.sqrt(statistics.fmean(statistics.variance(_levels(runs)) for runs in arms))
+
+
+def needed_gain(pairs: Sequence[Pair], policy: Policy) -> float:
+    """The gain that chance hardly reaches: the policy's bounds, and what a mean of so few ratios
+    may be off by, with so little known of the noise."""
+    spread = noise(pairs)
+    chance = STUDENT[min(max(len(pairs), 2), max(STUDENT))] * math.sqrt(2 / len(pairs))
+    return max(policy.least_gain, policy.noises * spread, chance * spread)
+
+
+def _levels(runs: Sequence[Sequence[float]]) -> list[float]:
+    return [math.log(statistics.median(run)) for run in runs]
 
 
 def _mean(pairs: Sequence[Pair]) -> float:
@@ -128,19 +156,31 @@ def _drawn(pairs: Sequence[Pair], source: random.Random) -> float:
     total = 0.0
     for _ in pairs:
         pair = pairs[source.randrange(len(pairs))]
-        before, after = _blocks(pair.before, source), _blocks(pair.after, source)
-        total += math.log(statistics.median(before) / statistics.median(after))
+        first = _drawn_steps(len(pair.before), source)
+        second = first if pair.matched else _drawn_steps(len(pair.after), source)
+        total += math.log(_taken(pair, first, second).ratio)
     return math.exp(total / len(pairs))
 
 
-def _blocks(times: Sequence[float], source: random.Random) -> list[float]:
+def _taken(pair: Pair, first: Sequence[int], second: Sequence[int]) -> Pair:
+    """A pair of the drawn steps."""
+    both = min(len(pair.before), len(pair.after))
+    if pair.matched:
+        first = second = [step for step in first if step < both] or [0]
+    return Pair(
+        tuple([pair.before[step] for step in first]),
+        tuple([pair.after[step] for step in second]),
+        pair.matched,
+    )
+
+
+def _drawn_steps(count: int, source: random.Random) -> list[int]:
     """As many steps as there are, drawn in blocks that wrap around."""
-    count = len(times)
-    found: list[float] = []
+    found: list[int] = []
     width = min(BLOCK, count)
     while len(found) < count:
         start = source.randrange(count)
-        found += [times[(start + offset) % count] for offset in range(width)]
+        found += [(start + offset) % count for offset in range(width)]
     return found[:count]
 
 

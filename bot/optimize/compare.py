@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pitstop.bot.optimize.arms import Arm, Kind, Run, Track
+from pitstop.runners.measurement import kept_pairs, void
 from pitstop.runners.parity import Parity, compare_losses, same_work
 from pitstop.runners.probing import ProbeRun
 from pitstop.runners.verify import (
@@ -17,7 +18,6 @@ from pitstop.runners.verify import (
     Verdict,
     judge,
     judge_memory,
-    warm_up_of,
 )
 
 
@@ -128,18 +128,18 @@ class Comparer:
         )
 
     def _pair(self, best: Arm, candidate: Arm, warm_up: int, *, swapped: bool) -> tuple[Run, Run]:
+        """Two runs next to each other; once more when something held only one of them up."""
         order = (candidate, best) if swapped else (best, candidate)
-        made = {arm.name: self.track.run(arm, Kind.TIMED, warm_up=warm_up) for arm in order}
-        return made[best.name], made[candidate.name]
+        for _ in range(2):
+            made = {arm.name: self.track.run(arm, Kind.TIMED, warm_up=warm_up) for arm in order}
+            pair = made[best.name], made[candidate.name]
+            if not all(run.ok for run in pair) or void(_pairs([pair], warm_up)[0]) is None:
+                break
+        return pair
 
 
 def _pairs(runs: Sequence[tuple[Run, Run]], least: int) -> list[Pair]:
-    """Kept step times: the same first steps are dropped from every run, and all are as long."""
-    times = [(a.probe.step_seconds(), b.probe.step_seconds()) for a, b in runs]
-    drop = max(warm_up_of(one, least) for pair in times for one in pair)
-    shortest = min(len(one) for pair in times for one in pair)
-    drop = min(drop, max(0, shortest - 1))
-    return [Pair(before[drop:shortest], after[drop:shortest]) for before, after in times]
+    return kept_pairs([(before.probe, after.probe) for before, after in runs], least)
 
 
 def _memory(runs: Sequence[tuple[Run, Run]], verdict: Verdict) -> MemoryChange:

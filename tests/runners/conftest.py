@@ -1,6 +1,8 @@
 """Runners under test. A runner of another kind joins the contract by one entry here."""
 
 import re
+import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from pitstop.runners.docker_runner import DockerRunner
 from pitstop.runners.job import Job, Limits, Runner, UnavailableError
 from pitstop.runners.local_runner import LocalRunner
+from pitstop.runners.probing import ProbeRequest, place_probe, read_probe
 
 ROOT = Path(__file__).parents[2]
 BASE = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)[0]
@@ -61,3 +64,20 @@ def python_job(tmp_path: Path) -> Callable[..., Job]:
         return Job(name, command, folder, tmp_path / "scratch", limits=limits, **others)
 
     return make
+
+
+@pytest.fixture
+def probed(tmp_path: Path):
+    """Runs a program under the probe: its result, what was seen, and the folder of both."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+
+    def run(program: str, wish: ProbeRequest, command=(sys.executable, "train.py"), **env: str):
+        (folder / "train.py").write_text(textwrap.dedent(program).lstrip(), "utf-8")
+        scratch = tmp_path / f"s{len(list(tmp_path.iterdir()))}"
+        given_env = {**place_probe(scratch / "site", wish, scratch / "out"), **env}
+        job = Job("job", command, folder, scratch, env=given_env, limits=Limits(seconds=90))
+        result = LocalRunner().run(job)
+        return result, read_probe(scratch / "out"), scratch
+
+    return run

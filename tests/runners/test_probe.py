@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pitstop.runners.job import Job, Limits
+from pitstop.runners.job import Job
 from pitstop.runners.local_runner import LocalRunner
 from pitstop.runners.parity import compare_losses, same_work
 from pitstop.runners.probing import ProbeRequest, place_probe, read_probe, ticks_reached
@@ -26,7 +26,10 @@ LOOP = """
     torch.manual_seed(0)
     model = nn.Linear(16, 4)
     data = TensorDataset(torch.randn(640, 16), torch.randint(0, 4, (640,)))
-    loader = DataLoader(data, batch_size=16, shuffle=True, num_workers=int(os.environ.get("W", 0)))
+    order = torch.Generator().manual_seed(int(os.environ.get("ORDER", 0)))
+    loader = DataLoader(data, batch_size=int(os.environ.get("ROWS", 16)), shuffle=True,
+                        generator=order, num_workers=int(os.environ.get("W", 0)))
+    getattr(model, "module", model).weight.requires_grad_("FROZEN" not in os.environ)
     lr = float(os.environ.get("LR", 0.1))
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     other = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=lr)
@@ -45,23 +48,6 @@ LOOP = """
         torch.save(model.state_dict(), "model.pt")
     print("finished", os.path.getsize("model.pt"))
 """
-
-
-@pytest.fixture
-def probed(tmp_path: Path):
-    """Runs a program under the probe: its result, and what was seen."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-
-    def run(program: str, wish: ProbeRequest, command=(sys.executable, "train.py"), **env: str):
-        (folder / "train.py").write_text(textwrap.dedent(program).lstrip(), "utf-8")
-        scratch = tmp_path / f"s{len(list(tmp_path.iterdir()))}"
-        given_env = {**place_probe(scratch / "site", wish, scratch / "out"), **env}
-        job = Job("job", command, folder, scratch, env=given_env, limits=Limits(seconds=90))
-        result = LocalRunner().run(job)
-        return result, read_probe(scratch / "out"), scratch
-
-    return run
 
 
 def test_steps_are_counted_timed_and_capped(probed):
@@ -119,6 +105,59 @@ def test_a_profile_has_the_wanted_steps(probed):
     assert len(steps) == 3
 
 
+def test_what_is_written_before_the_first_step_or_stood_there_is_kept(probed):
+    program = LOOP.replace("for epoch in range(2):", """
+    torch.save([1, 2], "prepared.pt")
+    assert torch.load("prepared.pt") == [1, 2]
+    open("model.pt", "w").write("older")
+    for epoch in range(2):""")  # fmt: skip
+    result, run, _ = probed(program, ProbeRequest(steps=1000))
+    assert result.text() == "finished 5\n"
+    assert run.ranks[0].saves_blocked == 2
+
+
+def test_checkpoints_are_written_when_nothing_else_is_asked(probed):
+    result, run, _ = probed(LOOP, ProbeRequest(steps=1000, block_saves=False))
+    assert int(result.text().split()[1]) > 100
+    assert run.ranks[0].saves_blocked == 0
+
+
+def test_a_library_that_looks_for_torch_first_changes_nothing(probed):
+    program = "import importlib.util\nimportlib.util.find_spec('torch')\n" + textwrap.dedent(
+        LOOP.replace("torch.manual_seed(0)", "print(torch.initial_seed())")
+    )
+    result, run, _ = probed(program, ProbeRequest(steps=3, seed=77))
+    assert result.text() == "77\n"
+    assert ticks_reached(run) == 3
+
+
+def test_only_the_first_optimizer_counts_and_its_successor_when_it_is_gone(probed):
+    program = LOOP.replace("optimizer.zero_grad()", """optimizer.zero_grad()
+            if number == 4:
+                optimizer = torch.optim.Adam(model.parameters(), lr=lr)""")  # fmt: skip
+    _, run, _ = probed(program, ProbeRequest(steps=12))
+    assert ticks_reached(run) == 12
+    assert run.ranks[0].optimizer == "Adam"
+    assert all(len(step) == 1 for step in run.ranks[0].losses)
+
+
+def test_time_in_the_hooks_is_summed_and_small(probed):
+    _, run, _ = probed(LOOP, ProbeRequest(steps=60))
+    (rank,) = run.ranks
+    assert 0 < rank.hook_seconds < rank.host_ticks[-1] - rank.host_ticks[0]
+
+
+def test_a_job_ends_at_its_last_step_even_if_nothing_can_be_written(probed):
+    program = LOOP.replace("optimizer.step()", """optimizer.step()
+            if number == 2:
+                import pitstop_facts
+                pitstop_facts.note = None""")  # fmt: skip
+    result, run, _ = probed(program, ProbeRequest(steps=9))
+    assert result.ok
+    assert result.text() == ""
+    assert run.ranks == ()
+
+
 def test_an_exception_is_written_down(probed):
     program = LOOP.replace("other.step()", "1 / (len(sys.argv) - 1)")
     result, run, _ = probed(program, ProbeRequest(steps=9))
@@ -149,21 +188,24 @@ def test_another_sitecustomize_still_runs(probed, tmp_path):
     assert result.text() == "theirs\njob\n"
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"LR": "0.11"}, "losses differ"),
-        ({"PARTS": "2", "DROP": "1"}, "losses differ"),
-    ],
-)
-def test_other_training_is_found_out(probed, change, why):
+OTHER_TRAINING = {
+    "losses differ, first": {"LR": "0.11"},
+    "losses differ, order": {"ORDER": "1"},
+    "losses differ, batch": {"PARTS": "2", "DROP": "1"},
+    "a step has 8 samples instead of 16": {"ROWS": "8"},
+    "4 parameters are trained instead of 68": {"FROZEN": "1"},
+}
+
+
+def test_other_training_is_found_out(probed):
     wish = ProbeRequest(steps=12, deterministic=True)
     _, one, _ = probed(LOOP, wish)
     _, again, _ = probed(LOOP, wish)
-    _, other, _ = probed(LOOP, wish, **change)
     assert compare_losses(one, again, again, "exact").ok
-    found = same_work(one, other) or compare_losses(one, other, again, "equivalent").text
-    assert why in found
+    for why, change in OTHER_TRAINING.items():
+        _, other, _ = probed(LOOP, wish, **change)
+        found = same_work(one, other) or compare_losses(one, other, again, "equivalent").text
+        assert found.startswith(why.partition(",")[0]), change
 
 
 def test_accumulation_alone_is_the_same_training(probed):
@@ -174,31 +216,6 @@ def test_accumulation_alone_is_the_same_training(probed):
     assert compare_losses(one, split, None, "equivalent").ok
 
 
-TRAINER = """
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
-
-    sizes = GPT2Config(vocab_size=64, n_positions=16, n_embd=16, n_layer=1, n_head=2)
-    model = GPT2LMHeadModel(sizes)
-    rows = [{"input_ids": torch.arange(n, n + 16) % 64, "labels": torch.arange(n, n + 16) % 64}
-            for n in range(200)]
-    options = TrainingArguments("out", max_steps=50, per_device_train_batch_size=4, use_cpu=True,
-                                report_to="none", gradient_accumulation_steps=2, save_steps=5)
-    Trainer(model, options, train_dataset=rows).train()
-    print("trained")
-"""
-
-
-def test_the_trainer_of_transformers_is_measured_as_it_is(probed):
-    result, run, _ = probed(TRAINER, ProbeRequest(steps=8), HF_HUB_OFFLINE="1")
-    assert result.ok, result.text()
-    (rank,) = run.ranks
-    assert len(rank.host_ticks) == 8
-    assert all(len(step) == 2 for step in rank.losses)
-    assert rank.tokens[1:] == (128,) * 7
-    assert "trained" not in result.text()
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["rank_0_1.json", "error_0_1.json", "x.json"]))
 def test_hostile_files_are_named_not_believed(data, name):
@@ -207,12 +224,26 @@ def test_hostile_files_are_named_not_believed(data, name):
         assert read_probe(Path(out)).ranks == ()
 
 
+def test_of_several_errors_the_first_counts(tmp_path):
+    def error(pid: int, at: float, kind: str) -> None:
+        record = {"rank": 0, "pid": pid, "at": at, "type": kind, "message": "", "text": "",
+                  "ticks": 2}  # fmt: skip
+        (tmp_path / f"error_0_{pid}.json").write_text(json.dumps(record))
+
+    error(10, 200.0, "ChildFailedError")
+    error(11, 100.0, "ValueError")
+    (rank,) = read_probe(tmp_path).ranks
+    assert rank.error is not None
+    assert rank.error.type == "ValueError"
+
+
 @pytest.mark.parametrize(
     "record",
     [
         {"rank": -1}, {"rank": True, "world": 1, "pid": 1}, {"rank": 0, "world": "x"},
         {"rank": 0, "world": 1, "pid": 1, "host_ticks": "abc"},
         {"rank": 0, "world": 1, "pid": 1, "host_ticks": [{}], "device_steps": None},
+        {"rank": 0, "world": 1, "pid": 1, "host_ticks": [2.0, 1.0], "device_steps": None},
         [], None, 3,
     ],
 )  # fmt: skip
