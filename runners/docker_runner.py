@@ -35,6 +35,8 @@ PAUSE = 0.2
 PROJECT, SCRATCH = "/job/project", "/job/scratch"
 
 SMALLEST_SHARED = 64 * 2**20
+_GIVEN_FILES = (["/etc/hostname"], ["/etc/hosts"], ["/etc/resolv.conf"])
+"""Where docker mounts files of its own into a container."""
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 
 
@@ -331,8 +333,9 @@ def own_container(root: Path) -> tuple[str | None, bool]:
     """The id of the container that we run in (None: in none), and whether that is sure.
 
     cgroup v1 names it; under v2 the files that docker mounts into a container do
-    (`/proc/self/mountinfo` shows `.../containers/ID/hostname`). The host's name is a guess: it
-    is the id's beginning unless somebody chose another.
+    (`/proc/self/mountinfo` shows `.../containers/ID/hostname` at /etc/hostname; where a daemon
+    of its own runs, the containers of that one are mounted elsewhere). The host's name is a
+    guess: it is the id's beginning unless somebody chose another.
     """
     if not (root / ".dockerenv").exists():
         return None, True
@@ -340,7 +343,8 @@ def own_container(root: Path) -> tuple[str | None, bool]:
         with contextlib.suppress(OSError):
             for line in (root / name).read_text("utf-8", "replace").splitlines():
                 match = _CONTAINER_ID.search(line)
-                if match and ("/containers/" in line or "docker" in line):
+                ours = name.endswith("cgroup") or line.split()[4:5] in _GIVEN_FILES
+                if match and ours and ("/containers/" in line or "docker" in line):
                     return match.group(0), True
     with contextlib.suppress(OSError):
         return (root / "etc/hostname").read_text("utf-8").strip() or None, False

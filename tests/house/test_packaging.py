@@ -62,12 +62,15 @@ HOW: dict[str, Callable[[Path, Path, Path], tuple[str | Path, ...]]] = {
 }
 
 IMPORT_ALL = """
-import importlib, pathlib, pkgutil
+import importlib.resources, pathlib, pkgutil
 import pitstop.bot, pitstop.rules, pitstop.runners, pitstop.transforms
 for package in (pitstop.bot, pitstop.rules, pitstop.runners, pitstop.transforms):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not module.name.endswith("__main__"):
+        # the probe's files are copied into jobs, and imported there by their bare names
+        if not module.name.endswith("__main__") and ".runners.probe." not in module.name:
             importlib.import_module(module.name)
+from pitstop.runners.probing import FILES
+assert all(importlib.resources.files("pitstop.runners.probe").joinpath(n).is_file() for n in FILES)
 print(pathlib.Path(pitstop.bot.__file__).parent)
 """
 

@@ -163,12 +163,16 @@ def test_a_path_that_the_host_does_not_share_is_refused():
 
 
 MOUNTINFO = f"600 590 8:1 /var/lib/docker/containers/{ID}/hostname /etc/hostname rw - ext4 d rw\n"
+INNER = f"612 590 0:57 / /var/lib/docker/containers/{ID}/mounts/shm rw - tmpfs shm rw\n"
+"""One that a daemon on this machine runs."""
 
 
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
         ({}, (None, True)),
+        ({".dockerenv": "", "proc/self/mountinfo": INNER}, (None, False)),
+        ({".dockerenv": "", "proc/self/mountinfo": INNER, "etc/hostname": "a"}, ("a", False)),
         ({".dockerenv": "", "proc/self/mountinfo": MOUNTINFO}, (ID, True)),
         ({".dockerenv": "", "proc/self/cgroup": f"12:cpu:/docker/{ID}\n"}, (ID, True)),
         ({".dockerenv": "", "etc/hostname": "abc\n"}, ("abc", False)),
