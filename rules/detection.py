@@ -172,6 +172,17 @@ def command_texts(launch: LaunchCommand) -> Iterator[str]:
         yield " ".join((name, *known[start + 1 : start + 3]))
 
 
+def program_in(framework: Framework, launch: LaunchCommand | None) -> str | None:
+    """Which of the framework's own programs a launch starts; None for another program."""
+    if launch is None or not framework.programs:
+        return None
+    texts = tuple(command_texts(launch))
+    for command in framework.programs:
+        if any(_commands((command,)).match(text) for text in texts):
+            return command
+    return None
+
+
 def _flagged(sign: Sign, evidence: Evidence) -> Match | None:
     found = [name for name in sign.flags if name in evidence.flags]
     for name, words in sign.values.items():

@@ -15,6 +15,7 @@ from pitstop.rules.job_code import (
     config_calls,
     from_program,
 )
+from pitstop.rules.job_command import from_first_word, from_json_flags
 from pitstop.rules.job_draft import (
     Draft,
     commented_files,
@@ -179,6 +180,8 @@ def _written(draft: Draft, speakers: tuple[Framework, ...]) -> Iterator[Written]
     for framework in speakers:
         if _takes_flags(framework, draft):
             yield from from_flags(framework, draft.uses)
+            yield from from_json_flags(framework, draft.uses)
+            yield from from_first_word(framework, launch)
         if framework.name == "accelerate":
             yield from from_flags(framework, draft.launcher_uses)
         if launch is not None:

@@ -244,5 +244,7 @@ _SHAPES = {
 def shown(setting: Setting) -> str:
     """A setting as it looks where it is written, for a message."""
     value = "not set" if setting.value is None else str(setting.value)
+    if setting.surface is Surface.FLAG and not setting.raw and isinstance(setting.value, bool):
+        return f"`{setting.name}`"
     text = " ".join((setting.raw or value).split())
     return _SHAPES[setting.surface].format(name=setting.name or setting.knob, text=text)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pitstop.rules.detection import config_framework
-from pitstop.rules.finding import Location, Value
+from pitstop.rules.detection import config_framework, program_in
+from pitstop.rules.finding import Location, Surface, Value
 from pitstop.rules.frameworks import Framework, Known, frameworks
 from pitstop.rules.frameworks.spelling import plain_name
 from pitstop.rules.job import TrainingJob
@@ -25,11 +25,14 @@ class WrittenName:
     at: Location
     value: Value
     framework: Framework
+    surface: Surface = Surface.KEYWORD
 
     @property
     def known(self) -> Known | None:
         """What the framework knows of the name; None when no version accepts it."""
-        return self.framework.known.get(plain_name(self.spelled))
+        plain = plain_name(self.spelled)
+        found = self.framework.known.get(plain)
+        return found or self.framework.known.get(plain.partition(".")[0])
 
 
 def speakers(job: TrainingJob) -> tuple[Framework, ...]:
@@ -40,12 +43,17 @@ def speakers(job: TrainingJob) -> tuple[Framework, ...]:
 
 def written_names(job: TrainingJob, facts: ProjectFacts) -> Iterator[WrittenName]:
     """The names on the command line, in the config files of the job's main framework and in
-    calls that make its configuration; without those that the program declares itself."""
-    leader = next((f for f in speakers(job) if f.kind == "main" or f.part_of), None)
-    if leader is None:
-        return
+    calls that make its configuration; without those that the program declares itself. An engine
+    reads the command lines of its own programs only."""
     own = _declared(job, facts)
-    for name in (*_flags(job, leader), *_keys(job, facts, leader), *_keywords(job, facts)):
+    names = [*_keywords(job, facts), *_variables(job)]
+    leader = next((f for f in speakers(job) if f.kind == "main" or f.part_of), None)
+    if leader is not None:
+        names += (*_flags(job, leader), *_keys(job, facts, leader))
+    for engine in speakers(job):
+        if engine.kind == "engine" and program_in(engine, job.launch) is not None:
+            names += _flags(job, engine)
+    for name in names:
         if plain_name(name.spelled) not in own:
             yield name
 
@@ -61,7 +69,14 @@ def _flags(job: TrainingJob, leader: Framework) -> Iterator[WrittenName]:
         return
     for use in flag_uses(job.launch.args)[0]:
         if use.word.known:
-            yield WrittenName(use.spelled, use.name_at, use.value, leader)
+            yield WrittenName(use.spelled, use.name_at, use.value, leader, Surface.FLAG)
+
+
+def _variables(job: TrainingJob) -> Iterator[WrittenName]:
+    for name, word in job.launch.env.items() if job.launch is not None else ():
+        for framework in speakers(job):
+            if framework.named(name, Surface.ENV):
+                yield WrittenName(name, word.location, word.text, framework, Surface.ENV)
 
 
 def _keys(job: TrainingJob, facts: ProjectFacts, leader: Framework) -> Iterator[WrittenName]:
@@ -74,7 +89,8 @@ def _keys(job: TrainingJob, facts: ProjectFacts, leader: Framework) -> Iterator[
             continue
         for entry in config.entries:
             if len(entry.path) == 1 and entry.key_at is not None and entry.document == 0:
-                yield WrittenName(str(entry.path[0]), entry.key_at, entry.value, leader)
+                surface = Surface(config.kind)
+                yield WrittenName(str(entry.path[0]), entry.key_at, entry.value, leader, surface)
 
 
 def _keywords(job: TrainingJob, facts: ProjectFacts) -> Iterator[WrittenName]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pitstop.rules.finding import Finding, Priority, Severity
+from pitstop.rules.finding import Finding, Priority, Severity, Surface
 from pitstop.rules.rule import Bad, Check, Good
+from pitstop.rules.versions import Versions, allows
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
+    from pitstop.rules.written_names import WrittenName
 
 
 class NameWithoutEffect(Check):
@@ -103,10 +105,22 @@ torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --ou
         """Names that the framework's file marks as dead."""
         for job in facts.jobs:
             for name in facts.written_names(job):
-                known = name.known
-                if known is not None and known.dead:
+                why = _why_dead(name, facts.versions)
+                if why:
                     yield self.info.finding(
-                        name.at,
-                        f"`{name.spelled}` does nothing here: {known.dead}.",
-                        jobs=(job.id,),
+                        name.at, f"`{name.spelled}` does nothing here: {why}.", jobs=(job.id,)
                     )
+
+
+def _why_dead(name: WrittenName, versions: Versions) -> str | None:
+    """Why nothing reads the name; a variable that the pinned version no longer knows is not
+    refused but ignored."""
+    known = name.known
+    if known is None or known.dead:
+        return known.dead if known else None
+    if name.surface is not Surface.ENV or known.until is None:
+        return None
+    if allows(versions.get(known.package, ""), f">={known.until}") is not True:
+        return None
+    instead = f"; {known.renamed_to} took its place" if known.renamed_to else ""
+    return f"{known.package} reads it no more since {known.until}{instead}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pitstop.rules.finding import Finding, Priority, Severity
+from pitstop.rules.finding import Finding, Priority, Severity, Surface
 from pitstop.rules.frameworks import accepted
 from pitstop.rules.rule import Bad, Check, Good
 from pitstop.rules.versions import allows
@@ -117,7 +117,7 @@ Trainer(model=model, args=args, train_dataset=data).train()
         for job in facts.jobs:
             for name in facts.written_names(job):
                 known = name.known
-                if known is None or known.until is None:
+                if known is None or known.until is None or name.surface is Surface.ENV:
                     continue
                 pin = facts.versions.get(known.package, "")
                 gone = accepted(known, facts.versions) is False

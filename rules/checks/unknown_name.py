@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pitstop.rules.finding import Confidence, Finding, Priority, Severity
+from pitstop.rules.finding import Confidence, Finding, Priority, Severity, Surface
 from pitstop.rules.frameworks.spelling import plain_name
 from pitstop.rules.rule import Bad, Check, Good
 from pitstop.rules.written_names import WrittenName
@@ -24,7 +24,7 @@ class UnknownName(Check):
     ## What it finds
 
     A key or flag that no version of the framework accepts, for frameworks that refuse what they
-    do not know (LLaMA-Factory). The nearest accepted name is given where one is near.
+    do not know (LLaMA-Factory, vLLM, SGLang). The nearest accepted name is given where one is near.
 
     ## Why it costs
 
@@ -121,12 +121,8 @@ torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --ou
             if _lets_extra_through(job) or job.value("parallel.strategy") == "megatron":
                 continue  # the Megatron adapters bring arguments of their own
             for name in facts.written_names(job):
-                if name.framework.closed and self._unknown(name):
+                if name.framework.closed and _unknown(name):
                     yield self._found(name, job)
-
-    def _unknown(self, name: WrittenName) -> bool:
-        plain = plain_name(name.spelled)
-        return plain not in _NOT_ARGUMENTS and not name.framework.knows(name.spelled)
 
     def _found(self, name: WrittenName, job: TrainingJob) -> Finding:
         near = name.framework.closest_name(name.spelled)
@@ -138,6 +134,18 @@ torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --ou
             severity=None if near else Severity.WARNING,
             jobs=(job.id,),
         )
+
+
+def _unknown(name: WrittenName) -> bool:
+    """True for a name that no version has. On a command line a beginning of one will do."""
+    plain = plain_name(name.spelled).partition(".")[0]
+    if plain in _NOT_ARGUMENTS or name.known is not None or name.surface is Surface.ENV:
+        return False
+    if name.surface is not Surface.FLAG:
+        return True
+    positive = plain.removeprefix("no_")
+    known = name.framework.known
+    return positive not in known and not any(other.startswith(positive) for other in known)
 
 
 def _lets_extra_through(job: TrainingJob) -> bool:

@@ -96,7 +96,8 @@ class Framework:
     `doubts` are words that, standing anywhere in the program, take the certainty from a knob's
     default: it may be set in a way that was not understood. `config_calls` make its
     configuration object, `parsers` read it from the command line (a framework with its own
-    program needs none). `closed` refuses names that it does not know.
+    program needs none). `closed` refuses names that it does not know. `programs` are its own
+    commands, whose whole line it parses, with the name that a first plain word sets ("": none).
     """
 
     name: str
@@ -115,6 +116,7 @@ class Framework:
     config_calls: tuple[str, ...]
     parsers: tuple[str, ...]
     closed: bool
+    programs: Mapping[str, str] = field(default_factory=dict)
 
     def named(self, name: str, surface: Surface) -> tuple[Spelling, ...]:
         """The rows of a name on a surface: the knob it sets first, then what else it decides."""

@@ -19,6 +19,7 @@ FLAG_STYLES = ("hf", "store_true", "value")
 _TOP = {
     "name", "title", "kind", "rank", "packages", "extends", "part_of", "purpose", "detect",
     "spellings", "known", "defaults", "config_calls", "closed", "own_defaults", "parsers", "doubts",
+    "programs",
 }  # fmt: skip
 _GROUP = {"on", "calls", "flags", "package", "names", "present", "inherit"}
 _ROW = {
@@ -126,6 +127,7 @@ class _Reader:
                 *(base.parsers if base and data["kind"] != "main" else ()),
             ),
             closed=bool(data.get("closed", False)),
+            programs=_programs(file, data.get("programs", {})),
         )
 
     def _rows(self, name: str, data: Mapping[str, Any], inherited: bool) -> Iterator[Spelling]:
@@ -319,6 +321,12 @@ def _doubts(file: str, data: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]
         _knob(file, "doubts", name)
         found[name] = _words(file, f"doubts.{name}", words)
     return found
+
+
+def _programs(file: str, data: object) -> Mapping[str, str]:
+    if not isinstance(data, Mapping):
+        raise SchemaError(f"{file}: programs maps commands to a name, not {data!r}")
+    return {str(command): str(name or "") for command, name in data.items()}
 
 
 def _default(value: Any) -> Value:
