@@ -28,7 +28,7 @@ def outcome_for(finding: Finding, facts: ProjectFacts) -> Outcome:
     if recipe is not None:
         outcome = _by_recipe(recipe, finding, finding.fix, job, facts)
     else:
-        outcome = _outcome(finding.fix, job, finding.deciding, facts)
+        outcome = change_of(finding.fix, job, facts, finding.deciding)
     if isinstance(outcome, Changed):
         return Changed(dataclasses.replace(outcome.patch, why=finding.fix.text))
     return outcome
@@ -51,7 +51,10 @@ def _by_recipe(
     )
 
 
-def _outcome(fix: Fix, job: TrainingJob, deciding: Setting | None, facts: ProjectFacts) -> Outcome:
+def change_of(
+    fix: Fix, job: TrainingJob, facts: ProjectFacts, deciding: Setting | None = None
+) -> Outcome:
+    """What a fix of settings does to a job; `deciding` is the one to change of several."""
     knob = fix.args.get("knob")
     if not isinstance(knob, str):
         return Refused(f"the fix {fix.transform} names no knob")

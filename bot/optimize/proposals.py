@@ -29,7 +29,7 @@ class Proposal:
     `numerics` is its class (exact, equivalent, precision, semantics), `answers` the bottlenecks
     that it is for, `rank` sorts (lower first), `knob` what it sets, if it is one setting.
     `variants` are the same change with other values, of which short runs choose one. With
-    `several_processes` it is about what they exchange.
+    `several_processes` it is about what they exchange; with `opt_in` a person must name it.
     """
 
     id: str
@@ -43,6 +43,7 @@ class Proposal:
     source: str = "plan"
     several_processes: bool = False
     variants: tuple[tuple[str, Callable[[], Outcome]], ...] = ()
+    opt_in: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ class Wishes:
             return "is about what several processes exchange; the job runs one"
         if proposal.numerics == SEMANTICS and not _named(proposal.id, self.allow):
             return f"changes the training itself; `--allow {proposal.id}` tries it"
+        if proposal.opt_in and not _named(proposal.id, (*self.allow, *self.only)):
+            return f"is only tried when it is named; `--allow {proposal.id}` tries it"
         return None
 
 
@@ -176,9 +179,11 @@ def _of_plans(reading: Reading, bottlenecks: Mapping[str, float]) -> Iterator[Pr
             tuple(one.answers),
             (-gain, _CLASS_RANK[str(one.numerics)], float(one.order)),
             one.outcome,
+            one.knob,
             source="plan",
             several_processes=one.several_processes,
             variants=one.variants,
+            opt_in=one.opt_in,
         )
 
 

@@ -3,35 +3,51 @@
 import pytest
 
 from pitstop.rules.facts import gather
+from pitstop.rules.knobs import knobs
 from pitstop.rules.tree import DictTree
 from pitstop.runners.diagnosis import thresholds
 from pitstop.transforms.patch import Changed
-from pitstop.transforms.plans import candidates, plan_rows
-from pitstop.transforms.recipe import recipes
+from pitstop.transforms.plans import BOTTLENECKS, candidates, plan_rows
+from pitstop.transforms.recipe import Numerics, recipes
 
-KNOWN = {*thresholds()["kinds"], "PADDING"}
+ROWS = plan_rows()
 
 
-@pytest.mark.parametrize("row", plan_rows(), ids=lambda row: row.recipe)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
 def test_a_row_is_about_things_that_exist(row):
-    recipe = recipes()[row.recipe]
-    assert set(row.answers) <= KNOWN
-    if row.search is not None:
-        argument, values = row.search
-        assert argument in recipe.arguments
-        assert len(set(values)) == len(values) > 1
+    assert row.title and row.why
+    assert row.search is None or len(set(row.search[1])) == len(row.search[1]) > 1
+    recipe = recipes().get(row.change)
+    if recipe is not None and row.search is not None:
+        assert row.search[0] in recipe.arguments
+    if row.change == "set_knob":
+        knob = knobs()[row.args["knob"]]
+        assert knob.values is None or not knob.values or row.args["value"] in knob.values
 
 
-def test_orders_are_unique_and_nearly_every_recipe_is_planned():
-    rows = plan_rows()
-    assert len({row.order for row in rows}) == len(rows)
-    unplanned = set(recipes()) - {row.recipe for row in rows}
+def test_every_kind_of_the_diagnosis_can_be_answered():
+    assert set(thresholds()["kinds"]) <= BOTTLENECKS
+
+
+def test_ids_and_orders_are_unique_and_nearly_every_recipe_is_planned():
+    assert len({row.order for row in ROWS}) == len({row.id for row in ROWS}) == len(ROWS)
+    unplanned = set(recipes()) - {row.change for row in ROWS}
     assert unplanned == {"frozen-weights-bf16"}  # for one finding, at its place
 
 
+def test_items_are_ids_of_catalogues():
+    prefixes = {"GEN", "HF", "LF", "SW", "VX", "FF", "VL", "SG", "DS"}
+    for row in ROWS:
+        assert {item.partition("-")[0] for item in row.items} <= prefixes
+
+
+def test_another_training_is_never_tried_unasked():
+    assert all(row.opt_in for row in ROWS if row.numerics is Numerics.SEMANTICS)
+
+
 def test_what_processes_exchange_is_marked():
-    marked = {row.recipe for row in plan_rows() if row.several_processes}
-    assert marked == {"no-sync", "ddp-bucket-views"}
+    marked = {row.id for row in ROWS if row.several_processes}
+    assert {"no-sync", "ddp-bucket-views"} <= marked
 
 
 LOOP = """

@@ -1,36 +1,106 @@
-"""What may be tried on a job beyond the fixes of findings, as data, best first."""
+"""What may be tried on a job beyond the fixes of findings, as data, best first.
+
+A table (`<name>.yaml` beside this file) holds rows for the frameworks that it names, or for every
+job. A row sets a knob, removes its setting, runs a recipe or creates a configuration file; what
+its change may do to the numbers, which bottlenecks it answers and when it applies stand beside it.
+"""
 
 from __future__ import annotations
 
 import functools
+import importlib.resources
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
+from pitstop.rules.conditions import Case, Condition
 from pitstop.rules.data import load_data
 from pitstop.rules.facts import ProjectFacts
-from pitstop.rules.finding import Scalar
+from pitstop.rules.finding import Fix, Safety, Scalar
+from pitstop.rules.frameworks import frameworks
 from pitstop.rules.job import TrainingJob
+from pitstop.rules.knobs import knobs
 from pitstop.rules.pysource import PyModule
+from pitstop.rules.row_reader import read_condition
+from pitstop.transforms.fixes import change_of
 from pitstop.transforms.patch import Changed, Outcome, Patch, Refused
 from pitstop.transforms.recipe import Numerics, Recipe, recipes
+
+BOTTLENECKS = frozenset(
+    {"DATA", "LAUNCH", "SYNC", "COMM", "STRAGGLER", "PRECISION", "TENSOR_CORE_SHAPE", "ATTENTION"}
+    | {"ELEMENTWISE", "LOSS_HEAD", "LAYOUT", "OPTIMIZER", "H2D", "OFFLOAD", "MEMORY_PRESSURE"}
+    | {"MEMORY_HEADROOM", "RECOMPUTE", "COMPILE_CHURN", "PADDING", "CHECKPOINT_IO", "COMPUTE_BOUND"}
+    | {"GENERATION"}
+)
+"""Kinds that a diagnosis may name, now or later; GENERATION is rollouts of reinforcement learning
+and serving, which have no step to be measured in."""
+
+TIERS = ("P0", "P1", "P2")
+"""What nearly every job should have, what often helps, what helps some."""
+
+_FIELDS = frozenset(
+    {"id", "tier", "title", "why", "class", "answers", "items", "when", "conflicts", "opt_in"}
+    | {"set", "unset", "recipe", "create", "search"}
+    | {"only_when_asked", "several_processes", "capability_below"}
+)
+_CHANGES = ("set", "unset", "recipe", "create")
+_NOTHING: Mapping[str, Scalar] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """One row: a recipe, the bottlenecks that it answers (kinds of the diagnosis), its place
-    among equals. `only_when_asked`: it costs time to save memory, so only a bottleneck of its own
-    calls for it. `several_processes`: it is about what they exchange. `capability_below`: only
-    for GPUs older than this. `search`: an argument of the recipe and the values among which short
-    runs choose."""
+    """One row: a change and when it is worth a try.
 
-    recipe: str
-    order: int
+    `change` names a transform ("set_knob", "unset_knob", a recipe, a creation) and `args` are its
+    arguments. `answers` are the bottlenecks that it is for, `items` ids of the catalogues. Every
+    part of `when` must hold, none of `conflicts` may. `opt_in`: only when a person names it.
+    `only_when_asked`: it costs time to save memory, so only a bottleneck of its own calls for it.
+    `several_processes`: it is about what they exchange. `search`: an argument of the change and
+    the values among which short runs choose. `order` is the place among all rows.
+    """
+
+    id: str
+    tier: str
+    title: str
+    why: str
+    numerics: Numerics
+    change: str
+    args: Mapping[str, Scalar]
     answers: tuple[str, ...]
+    items: tuple[str, ...]
+    order: int
+    when: tuple[Condition, ...] = ()
+    conflicts: tuple[Condition, ...] = ()
+    opt_in: bool = False
     only_when_asked: bool = False
     several_processes: bool = False
-    capability_below: tuple[int, int] | None = None
-    search: tuple[str, tuple[int, ...]] | None = None
+    search: tuple[str, tuple[Scalar, ...]] | None = None
+
+    def applies(self, case: Case) -> bool:
+        """Whether a job is one that the row is about; what cannot be said does not hold."""
+        return all(part.holds(case) is True for part in self.when) and not any(
+            part.holds(case) is True for part in self.conflicts
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of a file. `frameworks` are those whose jobs it is for (none: every job),
+    `purpose` is train or serve."""
+
+    name: str
+    title: str
+    frameworks: tuple[str, ...]
+    purpose: str
+    rows: tuple[PlanRow, ...]
+
+    def is_for(self, job: TrainingJob) -> bool:
+        """Whether its rows may apply: the framework that leads the job, or one beside it."""
+        if job.purpose != self.purpose:
+            return False
+        beside = {u.name for u in job.frameworks if frameworks()[u.name].kind != "main"}
+        return not self.frameworks or bool({job.framework, *beside} & set(self.frameworks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,81 +117,173 @@ class Candidate:
     outcome: Callable[[], Outcome]
     variants: tuple[tuple[str, Callable[[], Outcome]], ...] = ()
     several_processes: bool = False
+    opt_in: bool = False
+    knob: str | None = None
+
+
+# --- reading ---------------------------------------------------------------------------------
 
 
 @functools.cache
-def plan_rows() -> tuple[PlanRow, ...]:
-    """Every row. Raises ValueError or KeyError when the shipped data are malformed (our bug)."""
-    data: list[dict[str, Any]] = load_data("pitstop.transforms.plans", "recipes.yaml")
-    return tuple(
-        PlanRow(
-            recipe=recipes()[raw["recipe"]].id,
-            order=int(raw["order"]),
-            answers=tuple(raw["answers"]),
-            only_when_asked=bool(raw.get("only_when_asked", False)),
-            several_processes=bool(raw.get("several_processes", False)),
-            capability_below=_pair(raw.get("capability_below")),
-            search=next(((k, tuple(v)) for k, v in raw.get("search", {}).items()), None),
-        )
-        for raw in data
+def tables() -> tuple[Table, ...]:
+    """Every table, by name. Raises ValueError or KeyError where shipped data are malformed."""
+    folder = importlib.resources.files("pitstop.transforms.plans")
+    names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".yaml"))
+    found: list[Table] = []
+    start = 0
+    for name in names:
+        found.append(_table(name.removesuffix(".yaml"), start))
+        start += len(found[-1].rows)
+    return tuple(found)
+
+
+def plan_rows(framework: str | None = None) -> tuple[PlanRow, ...]:
+    """The rows for a framework's jobs, those for every job among them; all rows without one."""
+    chosen = [
+        t for t in tables() if framework is None or not t.frameworks or framework in t.frameworks
+    ]
+    return tuple(sorted((row for t in chosen for row in t.rows), key=lambda row: row.order))
+
+
+def _table(name: str, start: int) -> Table:
+    raw: dict[str, Any] = load_data("pitstop.transforms.plans", f"{name}.yaml")
+    rows = tuple(_row(f"plans/{name}.yaml", one, start + i) for i, one in enumerate(raw["rows"]))
+    of = tuple(raw.get("frameworks", ()))
+    return Table(name, str(raw["title"]), of, str(raw.get("purpose", "train")), rows)
+
+
+def _row(file: str, raw: Mapping[str, Any], position: int) -> PlanRow:
+    name = f"{file}: {raw.get('id', raw.get('recipe'))}"
+    if set(raw) - _FIELDS or sum(key in raw for key in _CHANGES) != 1:
+        raise ValueError(f"{name}: malformed row")
+    change, args = _change(raw)
+    recipe = recipes()[change] if "recipe" in raw else None
+    tier = str(raw["tier"])
+    row = PlanRow(
+        id=str(raw.get("id", change)),
+        tier=tier,
+        title=str(raw["title"]) if recipe is None else str(raw.get("title", recipe.title)),
+        why=str(raw["why"]) if recipe is None else recipe.text.partition("\n\n")[0],
+        numerics=Numerics(raw["class"]) if recipe is None else recipe.numerics,
+        change=change,
+        args=args,
+        answers=tuple(raw["answers"]),
+        items=tuple(raw.get("items", ())) if recipe is None else recipe.answers,
+        order=1000 * TIERS.index(tier) + position,
+        when=(*_capability(name, raw), *(read_condition(name, c) for c in raw.get("when", ()))),
+        conflicts=tuple(read_condition(name, c) for c in raw.get("conflicts", ())),
+        opt_in=bool(raw.get("opt_in", recipe is not None and recipe.opt_in)),
+        only_when_asked=bool(raw.get("only_when_asked", False)),
+        several_processes=bool(raw.get("several_processes", False)),
+        search=_search(raw),
     )
+    if set(row.answers) - BOTTLENECKS or (row.numerics is Numerics.SEMANTICS and not row.opt_in):
+        raise ValueError(f"{name}: an unknown bottleneck, or another training without the opt-in")
+    return row
 
 
-def _pair(value: list[int] | None) -> tuple[int, int] | None:
-    return (value[0], value[1]) if value else None
+def _change(raw: Mapping[str, Any]) -> tuple[str, Mapping[str, Scalar]]:
+    """The transform and its arguments."""
+    if "recipe" in raw:
+        return str(raw["recipe"]), _NOTHING
+    if "unset" in raw:
+        return "unset_knob", {"knob": _knob(raw["unset"])}
+    if "set" in raw:
+        ((knob, value),) = raw["set"].items()
+        return "set_knob", {"knob": _knob(knob), "value": value}
+    ((name, args),) = raw["create"].items()
+    return str(name), dict(args)
+
+
+def _knob(name: str) -> str:
+    if name not in knobs():
+        raise ValueError(f"{name} is no knob")
+    return name
+
+
+def _capability(name: str, raw: Mapping[str, Any]) -> tuple[Condition, ...]:
+    """Only for GPUs older than the one that is named (sm80)."""
+    if "capability_below" not in raw:
+        return ()
+    return (read_condition(name, {"gpu.capability": {"less_than": raw["capability_below"]}}),)
+
+
+def _search(raw: Mapping[str, Any]) -> tuple[str, tuple[Scalar, ...]] | None:
+    """For a recipe the argument and its values; for a knob the values."""
+    found = raw.get("search")
+    if not found:
+        return None
+    if isinstance(found, list):
+        return "value", tuple(found)
+    ((argument, values),) = found.items()
+    return str(argument), tuple(values)
+
+
+# --- applying --------------------------------------------------------------------------------
 
 
 def candidates(
     job: TrainingJob, facts: ProjectFacts, bottlenecks: Collection[str]
 ) -> tuple[Candidate, ...]:
-    """The rows that would change something in the job's own programs, in their order."""
+    """The rows that would change something in the job, in their order."""
     return tuple(_candidates(job, facts, bottlenecks))
 
 
 def _candidates(
     job: TrainingJob, facts: ProjectFacts, bottlenecks: Collection[str]
 ) -> Iterator[Candidate]:
-    modules = [m for path in sorted(job.files) if (m := facts.module(path)) is not None]
-    have = job.hardware.capability
-    for row in plan_rows():
+    case = Case(job, facts.versions)
+    rows = [row for table in tables() if table.is_for(job) for row in table.rows]
+    for row in sorted(rows, key=lambda row: row.order):
         if row.only_when_asked and not set(row.answers) & set(bottlenecks):
             continue
-        if row.capability_below and (have is None or have >= row.capability_below):
+        if not row.applies(case) or not isinstance(_outcome(row, job, facts, _NOTHING), Changed):
             continue
-        recipe = recipes()[row.recipe]
-        make = functools.partial(_applied, recipe, modules, job, facts, {})
-        if isinstance(make(), Changed):
-            yield Candidate(
-                recipe.id,
-                recipe.title,
-                row.order,
-                recipe.numerics,
-                row.answers,
-                recipe.text.partition("\n\n")[0],
-                make,
-                tuple(
-                    (
-                        f"{argument} {value}",
-                        functools.partial(_applied, recipe, modules, job, facts, {argument: value}),
-                    )
-                    for argument, values in ([row.search] if row.search else [])
-                    for value in values
-                ),
-                row.several_processes,
-            )
+        knob = row.args.get("knob")
+        yield Candidate(
+            row.id,
+            row.title,
+            row.order,
+            row.numerics,
+            row.answers,
+            row.why,
+            functools.partial(_outcome, row, job, facts, _NOTHING),
+            tuple(_variants(row, job, facts)),
+            row.several_processes,
+            row.opt_in,
+            knob if isinstance(knob, str) else None,
+        )
 
 
-def _applied(
-    recipe: Recipe,
-    modules: list[PyModule],
-    job: TrainingJob,
-    facts: ProjectFacts,
-    args: Mapping[str, Scalar],
+def _variants(
+    row: PlanRow, job: TrainingJob, facts: ProjectFacts
+) -> Iterator[tuple[str, Callable[[], Outcome]]]:
+    argument, values = row.search or ("", ())
+    name = row.args.get("knob") if argument == "value" else argument
+    for value in values:
+        yield f"{name} {value}", functools.partial(_outcome, row, job, facts, {argument: value})
+
+
+def _outcome(
+    row: PlanRow, job: TrainingJob, facts: ProjectFacts, chosen: Mapping[str, Scalar]
+) -> Outcome:
+    args = {**row.args, **chosen}
+    recipe = recipes().get(row.change)
+    if recipe is not None:
+        return _everywhere(recipe, job, facts, args)
+    return change_of(Fix(row.change, args, Safety.VERIFY, row.title), job, facts)
+
+
+def _everywhere(
+    recipe: Recipe, job: TrainingJob, facts: ProjectFacts, args: Mapping[str, Scalar]
 ) -> Outcome:
     """A recipe over all programs of a job as one change; the first refusal if there is none."""
     patches: list[Patch] = []
     refused: Outcome | None = None
-    for module in modules:
+    for path in sorted(job.files):
+        module: PyModule | None = facts.module(path)
+        if module is None:
+            continue
         outcome = recipe.apply(
             module.file, args, versions=facts.versions, hardware=job.hardware, module=module
         )

@@ -10,6 +10,7 @@ from pitstop.transforms.patch import Refused
 
 CHANGE = Proposal("no-sync", "one", "", "exact", (), (0.0,), lambda: Refused("never made"))
 EXCHANGE = replace(CHANGE, several_processes=True)
+NAMED_ONLY = replace(CHANGE, id="eight-bit-optimizer", opt_in=True)
 OTHER_TRAINING = replace(CHANGE, id="packing", numerics="semantics")
 
 
@@ -21,6 +22,8 @@ OTHER_TRAINING = replace(CHANGE, id="packing", numerics="semantics")
         (CHANGE, Wishes(disable=("NO-SYNC",)), "disabled"),
         (OTHER_TRAINING, Wishes(), "--allow packing"),
         (OTHER_TRAINING, Wishes(allow=("packing",)), None),
+        (NAMED_ONLY, Wishes(), "--allow eight-bit-optimizer"),
+        (NAMED_ONLY, Wishes(allow=("eight-bit-optimizer",)), None),
         (EXCHANGE, Wishes(processes=1), "the job runs one"),
         (EXCHANGE, Wishes(processes=2), None),
         (EXCHANGE, Wishes(), None),
