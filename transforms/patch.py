@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pitstop.rules.finding import Span
 from pitstop.rules.tree import RepoTree, SourceFile
+from pitstop.transforms.one_place import apart, understood
 
 MAX_COMPARED_LINES = 3_000
 """Beyond this, two texts are not compared line by line: a change becomes one edit."""
@@ -72,13 +73,15 @@ class StaleEditError(Exception):
 
 
 def apply_edits(file: SourceFile, edits: Iterable[Edit]) -> str:
-    """The file's text with its edits spliced in, in any order; equal edits count once.
+    """The file's text with its edits spliced in, in any order; equal edits count once, several
+    insertions at one place stand in the order given.
 
     Raises StaleEditError when two edits overlap or the text beneath one has changed.
     """
     out: list[str] = []
     at = 0
-    for edit in sorted({e for e in edits if e.path == file.path}):
+    own = dict.fromkeys(e for e in edits if e.path == file.path)
+    for edit in sorted(own, key=lambda e: e.span):
         line = file.position(min(edit.span.start, len(file.text)))[0]
         if edit.span.start < at:
             raise StaleEditError(f"{file.path}:{line}: two edits overlap")
@@ -93,12 +96,13 @@ def apply_edits(file: SourceFile, edits: Iterable[Edit]) -> str:
 def apply_patches(
     tree: RepoTree, patches: Iterable[Patch]
 ) -> tuple[dict[str, str], tuple[tuple[Patch, str], ...]]:
-    """New texts by path, and the patches left out with the reason (first come, first served)."""
+    """New texts by path, and the patches left out with the reason (first come, first served).
+    What several patches insert at one place stands there in their order, where it may."""
     taken: dict[str, list[Edit]] = {}
     created: dict[str, str] = {}
     dropped: list[tuple[Patch, str]] = []
     for patch in patches:
-        reason = _clash(patch, taken, created)
+        reason = _clash(patch, taken, created, tree)
         if reason:
             dropped.append((patch, reason))
             continue
@@ -109,22 +113,38 @@ def apply_patches(
     return {**texts, **created}, tuple(dropped)
 
 
-def _clash(patch: Patch, taken: Mapping[str, list[Edit]], created: Mapping[str, str]) -> str | None:
+def _clash(
+    patch: Patch, taken: Mapping[str, list[Edit]], created: Mapping[str, str], tree: RepoTree
+) -> str | None:
     for path, text in patch.new_files:
         if created.get(path, text) != text:
             return f"{path} is already created with other content"
+    shared: dict[str, None] = {}
     for edit in patch.edits:
         for other in taken.get(edit.path, ()):
-            if other != edit and _overlap(edit.span, other.span):
+            if other == edit:
+                continue
+            if edit.span == other.span and edit.span.start == edit.span.end:
+                if not apart(other.text, edit.text):
+                    return f"{edit.path}: inserts at the place of an earlier change"
+                shared[edit.path] = None
+            elif _overlap(edit.span, other.span):
                 return f"{edit.path}: overlaps an earlier change"
+    for path in shared:
+        if not _together(tree.read(path), taken[path], patch.edits):
+            return f"{path}: inserts at the place of an earlier change"
     return None
 
 
 def _overlap(a: Span, b: Span) -> bool:
-    """Touching is allowed, except two insertions at one place, whose order would be chance."""
-    if a == b:
-        return True
-    return a.start < b.end and b.start < a.end
+    """Touching is allowed."""
+    return a == b or (a.start < b.end and b.start < a.end)
+
+
+def _together(file: SourceFile, before: Sequence[Edit], more: Sequence[Edit]) -> bool:
+    """Whether edits of several patches at one place leave a file that says what each says."""
+    texts = (apply_edits(file, before), apply_edits(file, more))
+    return understood(file, texts, apply_edits(file, [*before, *more]))
 
 
 def edits_between(file: SourceFile, text: str) -> tuple[Edit, ...]:

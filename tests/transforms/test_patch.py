@@ -53,6 +53,30 @@ def test_the_later_of_two_patches_at_one_place_is_dropped() -> None:
     assert [patch for patch, _ in dropped] == [second]
 
 
+AT_ONE_PLACE = {
+    "call": ("t.py", "f(a=1)\n", 5, (", b=2", ", c=3"), "f(a=1, b=2, c=3)\n"),
+    "first argument": ("t.py", "f()\n", 2, ("b=2", "c=3"), None),
+    "lines": ("run.sh", "t\n", 0, ("export A=1\n", "export B=2\n"), "export A=1\nexport B=2\nt\n"),
+    "flags": ("run.sh", "t\n", 1, (" --a 1", " --b 2"), "t --a 1 --b 2\n"),
+    "one word": ("run.sh", "t\n", 1, ("--a", "--b"), None),
+    "keys": ("c.yaml", "a: 1\n", 5, ("b: 2\n", "c: 3\n"), "a: 1\nb: 2\nc: 3\n"),
+    "the same key": ("c.yaml", "a: 1\n", 5, ("b: 2\n", "b: 3\n"), None),
+    "members": ("c.json", '{"a": 1}', 7, (', "b": 2', ', "c": 3'), '{"a": 1, "b": 2, "c": 3}'),
+    "first member": ("c.json", "{}", 1, ('"b": 2\n', '"c": 3\n'), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", AT_ONE_PLACE)
+def test_two_insertions_at_one_place_stand_in_the_order_of_their_patches(case: str) -> None:
+    path, text, at, inserted, both = AT_ONE_PLACE[case]
+    tree = DictTree({path: text})
+    patches = [Patch((edit(tree.read(path), at, at, one),)) for one in inserted]
+    texts, dropped = apply_patches(tree, patches)
+    assert [patch for patch, _ in dropped] == ([] if both else patches[1:])
+    alone = text[:at] + inserted[0] + text[at:]
+    assert texts == {path: both or alone}
+
+
 lines = st.lists(st.sampled_from(["a\n", "b\n", "\n", "c d\r\n", "é"]), max_size=12).map("".join)
 
 
