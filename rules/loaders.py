@@ -69,7 +69,7 @@ def training_loaders(facts: ProjectFacts) -> Iterator[TrainingLoader]:
             continue  # the driver hands batches to other processes
         for call in module.calls_of(*LOADERS):
             names = bound_names(module, call.node)
-            loops = list(_loops_over(module, call, names))
+            loops = list(loops_over(module, call, names))
             if not _trains(module, call, names, loops) or _special(module, call, facts):
                 continue
             repeated = any(_inside_epochs(module, loop) for loop in loops)
@@ -95,7 +95,7 @@ def _text(node: ast.expr) -> str:
     return ast.unparse(node)
 
 
-def _loops_over(module: PyModule, call: Call, names: tuple[str, ...]) -> Iterator[ast.AST]:
+def loops_over(module: PyModule, call: Call, names: tuple[str, ...]) -> Iterator[ast.AST]:
     """The step loops that iterate over the loader, by its name or in place."""
     for loop in module.train_loops:
         if loop.kind != "step" or not isinstance(loop.node, ast.For | ast.AsyncFor):

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Finding, Fix, Priority, Safety, Severity
+from pitstop.rules.fp32_loops import fp32_loops
 from pitstop.rules.rule import Bad, Check, Good
-from pitstop.rules.step_code import gpu_modules, imported, libraries, managed
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
-    from pitstop.rules.pysource import Call, PyModule
+    from pitstop.rules.pysource import PyModule
 
-_CHOOSES = re.compile(
-    r"(?<![a-z])(amp|fp16|bf16|fp8|half|autocast|bfloat16|float16|mixed_?precision|precision"
-    r"|gradscaler|grad_scaler)(?![a-z])",
-    re.IGNORECASE,
-)
 _BF16 = (8, 0)  # the compute capability since which GPUs have it
-_SMALL = 65_536  # weights: below this a product costs less than its launch
-_EXACT = frozenset({"float64", "double", "DoubleTensor", "complex64", "complex128"})
-_HEAVY = re.compile(
-    r"^(torch\.nn\.(Linear|Conv\d?d|ConvTranspose\d?d|MultiheadAttention|Transformer\w*|LSTM|GRU"
-    r"|Bilinear)|torch\.nn\.functional\.(linear|conv\d?d|scaled_dot_product_attention)"
-    r"|torchvision\.models\..+|timm\.create_model|transformers\..+\.from_(pretrained|config)"
-    r"|torch\.hub\.load|diffusers\..+)$"
-)
-_OWN_PRECISION = ("apex", "transformer_engine", "megatron", "fairscale", "torch_xla", "paddle")
 
 
 class Fp32TrainingLoop(Check):
@@ -181,20 +165,12 @@ for images, labels in loader:
 
     def check(self, facts: ProjectFacts) -> Iterator[Finding]:
         """The first step loop of each program that never leaves fp32."""
-        for module in gpu_modules(facts):
-            loop = next((one for one in module.train_loops if one.kind == "step"), None)
-            if loop is None or managed(module):
-                continue
-            program = (module, *_program(module, facts))
-            if any(_speaks_of_precision(part) for part in program):
-                continue
-            if any(_heavy(call) for part in program for call in part.calls):
-                head = module.file.location(loop.location.span.start, _head_end(module, loop.node))
-                yield self.info.finding(
-                    head,
-                    "This loop trains in fp32: nothing in its program uses autocast or 16 bits.",
-                    fix=self._fix(module, facts),
-                )
+        for module, head, _ in fp32_loops(facts):
+            yield self.info.finding(
+                head,
+                "This loop trains in fp32: nothing in its program uses autocast or 16 bits.",
+                fix=self._fix(module, facts),
+            )
 
     def _fix(self, module: PyModule, facts: ProjectFacts) -> Fix:
         """bf16, or fp16 with scaled gradients where every known GPU is too old for it."""
@@ -207,51 +183,3 @@ for images, labels in loader:
             text = "compute forward pass and loss in fp16, with scaled gradients"
             return Fix("autocast-fp16", {}, self.safety, text)
         return Fix("autocast-bf16", {}, self.safety, "compute forward pass and loss in bf16")
-
-
-def _program(module: PyModule, facts: ProjectFacts) -> list[PyModule]:
-    """The modules that run with this one: those of its jobs, and what it imports."""
-    paths = {path for job in facts.jobs if module.path in job.files for path in job.files}
-    found = {path: part for path in sorted(paths) if (part := facts.modules.get(path))}
-    found |= {part.path: part for part in imported(module, facts)}
-    found.pop(module.path, None)
-    return list(found.values())
-
-
-def _speaks_of_precision(module: PyModule) -> bool:
-    """Whether a module names a 16-bit or 64-bit type, autocast, or a library of that kind."""
-    if libraries(module) & set(_OWN_PRECISION):
-        return True
-    kinds = (ast.Name, ast.Attribute, ast.keyword, ast.arg, ast.alias, ast.Constant)
-    for node in module.nodes(*kinds):
-        word = ""
-        if isinstance(node, ast.Name):
-            word = node.id
-        elif isinstance(node, ast.Attribute):
-            word = node.attr
-        elif isinstance(node, ast.keyword | ast.arg):
-            word = node.arg or ""
-        elif isinstance(node, ast.alias):
-            word = node.name
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            word = node.value if len(node.value) < 40 else ""
-        if word and (_CHOOSES.search(word) or word in _EXACT):
-            return True
-    return False
-
-
-def _heavy(call: Call) -> bool:
-    """A layer whose products are worth a tensor core; a linear one of known size only if large."""
-    if not _HEAVY.match(call.name):
-        return False
-    if call.name != "torch.nn.Linear":
-        return True
-    sides = [call.argument("in_features", 0), call.argument("out_features", 1)]
-    sizes = [side.value for side in sides if side is not None and isinstance(side.value, int)]
-    return len(sizes) < 2 or sizes[0] * sizes[1] >= _SMALL
-
-
-def _head_end(module: PyModule, loop: ast.AST) -> int:
-    """Where the loop's first line ends."""
-    at = module.location(loop)
-    return at.span.start + len(module.file.line_text(at.line)) - at.column + 1

@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pitstop.rules.copies import waiting_copies
 from pitstop.rules.finding import Finding, Fix, Priority, Safety, Severity
-from pitstop.rules.loaders import TrainingLoader, training_loaders
+from pitstop.rules.loaders import TrainingLoader, loops_over, training_loaders
 from pitstop.rules.rows import shown
 from pitstop.rules.rule import Bad, Check, Good
+from pitstop.rules.step_code import managed
 
 if TYPE_CHECKING:
     from pitstop.rules.facts import ProjectFacts
+
+_TRAIN = """\
+import torch
+from torch.utils.data import DataLoader
+from project import dataset, model, optimizer
+
+loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=8)
+for images, labels in loader:
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+    loss.backward()
+    optimizer.step()
+"""
 
 
 class UnpinnedLoader(Check):
@@ -53,35 +68,13 @@ class UnpinnedLoader(Check):
     )
     bad = (
         Bad(
-            {
-                "train.py": """\
-import torch
-from torch.utils.data import DataLoader
-from project import dataset, model, optimizer
-
-loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=8)
-for images, labels in loader:
-    with torch.autocast("cuda", dtype=torch.bfloat16):
-        loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
-    loss.backward()
-    optimizer.step()
-"""
-            },
+            {"train.py": _TRAIN},
             "train.py",
             5,
             {
-                "train.py": """\
-import torch
-from torch.utils.data import DataLoader
-from project import dataset, model, optimizer
-
-loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=8, pin_memory=True)
-for images, labels in loader:
-    with torch.autocast("cuda", dtype=torch.bfloat16):
-        loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
-    loss.backward()
-    optimizer.step()
-"""
+                "train.py": _TRAIN.replace("workers=8", "workers=8, pin_memory=True").replace(
+                    ".cuda()", ".cuda(non_blocking=True)"
+                )
             },
         ),
     )
@@ -115,15 +108,26 @@ for images, labels in loader:
             yield self.info.finding(
                 setting.where or loader.call.location,
                 f"{shown(setting)}: batches are copied to the GPU from pageable memory.",
-                fix=Fix.set_knob(
-                    "dataloader.pin_memory",
-                    True,
-                    safety=self.safety,
-                    text="load batches into page-locked memory",
-                ),
+                fix=self._fix(loader),
                 deciding=setting,
                 jobs=(loader.job.id,),
             )
+
+    def _fix(self, loader: TrainingLoader) -> Fix:
+        """Pin, and where copies wait in a loop over one plain name, let them go on, too."""
+        copies = (
+            copy
+            for loop in loops_over(loader.call.module, loader.call, loader.names)
+            for copy in waiting_copies(loader.call.module, loop)
+        )
+        pinned = loader.call.argument("pin_memory", 7)
+        plain = len(loader.names) == 1 and loader.names[0].isidentifier()
+        plain = plain and not managed(loader.call.module)
+        if plain and (pinned is None or pinned.origin == "literal") and any(True for _ in copies):
+            text = "load batches into page-locked memory, and copy them without waiting"
+            return Fix("non-blocking-copies", {}, self.safety, text)
+        text = "load batches into page-locked memory"
+        return Fix.set_knob("dataloader.pin_memory", True, safety=self.safety, text=text)
 
 
 def _has_workers(loader: TrainingLoader) -> bool:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterator
 
-from pitstop.rules.finding import Safety, Unknown
-from pitstop.rules.pysource import Call, PyModule
+from pitstop.rules.copies import waiting_copies
+from pitstop.rules.finding import Safety
+from pitstop.rules.pysource import Call
 from pitstop.rules.step_code import managed
 from pitstop.transforms.loaders_of import loader_of
 from pitstop.transforms.patch import Refused
 from pitstop.transforms.recipe import Case, Example, Numerics, Recipe, Refusal
 from pitstop.transforms.syntax_ops import Keyword, Op
-from pitstop.transforms.training_step import home_of
 
 _PARTS = """\
 import torch
@@ -90,53 +88,20 @@ for images, labels in loader:
         if managed(module):
             return
         for loop in module.train_loops:
-            span = module.location(loop.node).span
-            if loop.kind != "step" or not case.concerns(span):
+            loader = loader_of(module, loop.node)
+            places = [module.location(loop.node), *([loader.location] if loader else [])]
+            if loop.kind != "step" or not any(case.concerns(place.span) for place in places):
                 continue
-            copies = list(_copies(module, loop.node))
+            copies = list(waiting_copies(module, loop.node))
             if not copies:
                 continue
-            pinned = _pinned(loader_of(module, loop.node))
+            pinned = _pinned(loader)
             if isinstance(pinned, Refused):
                 yield pinned
                 continue
             yield from pinned
             for call in copies:
                 yield Keyword(call.node, "non_blocking", "True")
-
-
-def _copies(module: PyModule, loop: ast.AST) -> Iterator[Call]:
-    """The copies to a GPU of what the loop takes, that wait."""
-    target = getattr(loop, "target", None)
-    names = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)} if target else set()
-    for call in module.calls:
-        func = call.node.func
-        if not isinstance(func, ast.Attribute) or func.attr not in ("to", "cuda"):
-            continue
-        owner = func.value
-        while isinstance(owner, ast.Subscript):
-            owner = owner.value
-        ours = isinstance(owner, ast.Name) and owner.id in names
-        if not ours or home_of(module, call.node) is not loop or call.open_ended:
-            continue
-        if call.argument("non_blocking", 2 if func.attr == "to" else 1) is None and _to_gpu(call):
-            yield call
-
-
-def _to_gpu(call: Call) -> bool:
-    """Whether a copy has a device for its first argument, and not the host."""
-    if isinstance(call.node.func, ast.Attribute) and call.node.func.attr == "cuda":
-        return True
-    given = call.argument("device", 0)
-    if given is None or len(call.node.args) > 1:
-        return False
-    if isinstance(given.value, Unknown):
-        at = given.used_at.span
-        return bool(_DEVICE.search(call.module.file.text[at.start : at.end]))
-    return isinstance(given.value, str) and given.value.startswith("cuda")
-
-
-_DEVICE = re.compile(r"device|gpu|rank|cuda", re.IGNORECASE)
 
 
 def _pinned(loader: Call | None) -> list[Op] | Refused:
