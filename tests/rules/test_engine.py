@@ -33,7 +33,7 @@ from project import dataset, model, optimizer
 loader = DataLoader(dataset, batch_size=64, num_workers=8, pin_memory=True)
 for images, labels in loader:
     with torch.autocast("cuda", dtype=torch.bfloat16):
-        loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+        loss = torch.nn.functional.cross_entropy(model(images.cuda(non_blocking=True)), labels.cuda(non_blocking=True))
     loss.backward()
     optimizer.step()
     torch.cuda.empty_cache()
