@@ -158,7 +158,7 @@ def _options(source: Source, module: Module) -> Iterator[Argument]:
             continue
         default, words = _keyword(call, "default"), _keyword(call, "choices")
         for node in call.args:
-            if isinstance(node, ast.Constant) and str(node.value).startswith("--"):
+            if isinstance(node, ast.Constant) and str(node.value).startswith("-"):
                 yield Argument(
                     _plain(str(node.value)),
                     f"{module.path}:{call.lineno}",
