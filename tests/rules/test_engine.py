@@ -29,11 +29,11 @@ LOOP = """\
 import torch
 from torch.utils.data import DataLoader
 from project import dataset, model, optimizer
-
 loader = DataLoader(dataset, batch_size=64, num_workers=8, pin_memory=True)
 for images, labels in loader:
+    images, labels = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
     with torch.autocast("cuda", dtype=torch.bfloat16):
-        loss = torch.nn.functional.cross_entropy(model(images.cuda(non_blocking=True)), labels.cuda(non_blocking=True))
+        loss = torch.nn.functional.cross_entropy(model(images), labels)
     loss.backward()
     optimizer.step()
     torch.cuda.empty_cache()
