@@ -111,8 +111,11 @@ class DockerRunner:
         container: Container | None = None
         try:
             container = self._created(job)
+            # Attached before the start: the daemon's log follower may end early, and a log file
+            # of its own would fill the host's disk with what a job prints.
+            output = container.attach(stdout=True, stderr=True, stream=True)
             container.start()
-            return self._watched(container, job, log, started, cancel)
+            return self._watched(container, job, log, output, started, cancel)
         except (docker.errors.DockerException, OSError) as error:
             raise RunnerError(f"docker: {_said(error)}") from error
         finally:
@@ -157,6 +160,7 @@ class DockerRunner:
             shm_size=shared,
             ulimits=ulimits,
             device_requests=requests,
+            log_config=docker.types.LogConfig(type="none"),
             init=True,
             stdin_open=False,
             detach=True,
@@ -191,10 +195,11 @@ class DockerRunner:
         container: Container,
         job: Job,
         log: CappedLog,
+        output: Iterator[bytes],
         started: float,
         cancel: threading.Event | None,
     ) -> JobResult:
-        reader = threading.Thread(target=_follow, args=(container, log), daemon=True)
+        reader = threading.Thread(target=_take, args=(output, log), daemon=True)
         reader.start()
         ended, state = self._until_end(container, job, log, started, cancel)
         finish(reader, log)
@@ -351,9 +356,9 @@ def own_container(root: Path) -> tuple[str | None, bool]:
     return None, False
 
 
-def _follow(container: Container, log: CappedLog) -> None:
+def _take(output: Iterator[bytes], log: CappedLog) -> None:
     with contextlib.suppress(Exception):
-        for chunk in container.logs(stream=True, follow=True):
+        for chunk in output:
             log.write(chunk)
 
 
