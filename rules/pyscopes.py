@@ -16,10 +16,13 @@ from pitstop.rules.pystatements import dotted
 
 LoopNode = ast.For | ast.AsyncFor | ast.While
 
-_STEP_FUNCTIONS = frozenset(
-    {"training_step", "train_step", "train_batch", "compute_loss", "training_step_end",
-     "on_train_batch_end", "on_step_end", "optimizer_step"}
+_STEP_HOOKS = frozenset(
+    {"training_step", "compute_loss", "training_step_end", "on_train_batch_end", "on_step_end",
+     "optimizer_step"}
 )  # fmt: skip
+"""What trainers of libraries call at every step."""
+_STEP_NAMES = frozenset({"train_step", "train_batch"})
+"""What people call their own step, and a round of rollouts, too: a backward pass must be in it."""
 _GUARD_WORDS = re.compile(
     r"log|print|report|eval|valid|save|ckpt|checkpoint|interval|every|freq|verbose|debug|profile"
     r"|is_last|end_of",
@@ -208,16 +211,24 @@ class Scopes:
         """Functions whose body runs once per step."""
         found: set[ast.AST] = set()
         for function in self.index.all(ast.FunctionDef, ast.AsyncFunctionDef):
-            if function.name in _STEP_FUNCTIONS:
+            if function.name in _STEP_HOOKS or (
+                function.name in _STEP_NAMES and self._called_in_a_step(function)
+            ):
                 found.add(function)
         for call in self.step_calls:
             home = self.index.enclosing_function(call)
-            if home and not any(True for _ in self._outer_loops(call)):
-                calls = self._calls_of(home)
-                if any(self._loops.get(loop) == "step" for c in calls
-                       for loop in self._outer_loops(c)):  # fmt: skip
-                    found.add(home)
+            if home is None or any(True for _ in self._outer_loops(call)):
+                continue
+            if home.name in _STEP_NAMES or self._called_in_a_step(home):
+                found.add(home)
         return found
+
+    def _called_in_a_step(self, function: Function) -> bool:
+        return any(
+            self._loops.get(loop) == "step"
+            for call in self._calls_of(function)
+            for loop in self._outer_loops(call)
+        )
 
     @functools.cached_property
     def _forwards(self) -> set[ast.AST]:

@@ -110,6 +110,27 @@ for images, labels in loader:
             },
             "the value steers the loop",
         ),
+        Good(
+            {
+                "train.py": """\
+import torch
+from project import actors, loader, model, optimizer, rollouts
+
+class RolloutTrainer:
+    def train_step(self, samples):
+        experiences = rollouts(samples.cuda())
+        self.first_reward = experiences[0].reward.item()
+        return actors.update(experiences)
+
+for images, labels in loader:
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+            },
+            "a round of rollouts: the step is elsewhere",
+        ),
     )
 
     def check(self, facts: ProjectFacts) -> Iterator[Finding]:
