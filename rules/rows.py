@@ -8,7 +8,8 @@ may decide its knob (see `conditions.deciding`):
 2. no part of `unless` may be true or unknown (precision first); no part of `unless_known` may
    be true (unknown does not block: for facts that are rarely stated);
 3. no part of `requires` may be false, and none of `conflicts` true: the cure would not work;
-4. `info_when` lowers the finding to information.
+4. a default counts only where the version in use has a name for the knob;
+5. `info_when` lowers the finding to information.
 
 The finding stands at the setting that decides; where only a default does, at the line that
 makes the job (its config file, else its launch).
@@ -32,6 +33,7 @@ from pitstop.rules.finding import (
     Severity,
     Surface,
 )
+from pitstop.rules.frameworks import accepted, frameworks
 from pitstop.rules.frameworks.spelling import plain_name
 from pitstop.rules.job import TrainingJob
 from pitstop.rules.rule import RuleInfo
@@ -159,6 +161,7 @@ class Row:
             and self.unless_known.holds(case) is not True
             and all(need.condition.holds(case) is not False for need in self.requires)
             and all(need.condition.holds(case) is not True for need in self.conflicts)
+            and _offered(case)
         )
 
     def _finding(
@@ -188,6 +191,17 @@ class Row:
         if not chosen.written and chosen.where is None:
             return f"{said} Nothing sets it, so this is shown at the line that makes the job."
         return said
+
+
+def _offered(case: Case) -> bool:
+    """Whether the version in use may have a name for a knob that is left at its default: what
+    cannot be set there is no advice."""
+    chosen = case.chosen
+    if chosen is None or chosen.surface is not Surface.DEFAULT:
+        return True
+    known = frameworks().get(chosen.framework or "")
+    names = [row for row in known.rows if row.knob == chosen.knob and not row.dead] if known else []
+    return not names or any(accepted(row, case.versions) is not False for row in names)
 
 
 def _without_keyword(setting: Setting) -> bool:
