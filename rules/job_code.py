@@ -65,12 +65,26 @@ def _left_out(framework: Framework, program: Program) -> Iterator[Setting]:
             continue
         for row in rows:
             if row.knob and call.argument(row.name, row.position) is None:
-                value: Value = Unknown("** may pass it") if call.open_ended else row.default
+                value = _without(row, call)
+                if value is None:
+                    continue
                 yield Setting(
                     row.knob, value, Surface.DEFAULT, row.name, framework.name,
                     name_at=call.location, condition=condition_of(call.module, call.node),
                     note=call.module.note(call.location.line),
                 )  # fmt: skip
+
+
+def _without(row: Spelling, call: Call) -> Value:
+    """What a call does that leaves a keyword out; None when that has no meaning there."""
+    if call.open_ended:
+        return Unknown("** may pass it")
+    if row.beside is None:
+        return row.default
+    other = call.argument(row.beside)
+    if other is None or not other.value:
+        return None
+    return other.value if isinstance(other.value, Unknown) else row.default
 
 
 _HELD_OUT = re.compile(r"(?:^|[_.])(?:eval|val|valid|validation|test|dev|infer)(?:[_.\d]|$|[A-Z])")

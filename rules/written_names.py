@@ -44,7 +44,7 @@ def speakers(job: TrainingJob) -> tuple[Framework, ...]:
 def written_names(job: TrainingJob, facts: ProjectFacts) -> Iterator[WrittenName]:
     """The names on the command line, in the config files of the job's main framework and in
     calls that make its configuration; without those that the program declares itself. An engine
-    reads the command lines of its own programs only."""
+    reads the command lines of its own programs only, where `name=value` is a flag's value."""
     own = _declared(job, facts)
     names = [*_keywords(job, facts), *_variables(job)]
     leader = next((f for f in speakers(job) if f.kind == "main" or f.part_of), None)
@@ -52,7 +52,7 @@ def written_names(job: TrainingJob, facts: ProjectFacts) -> Iterator[WrittenName
         names += (*_flags(job, leader), *_keys(job, facts, leader))
     for engine in speakers(job):
         if engine.kind == "engine" and program_in(engine, job.launch) is not None:
-            names += _flags(job, engine)
+            names += (name for name in _flags(job, engine) if name.spelled.startswith("-"))
     for name in names:
         if plain_name(name.spelled) not in own:
             yield name

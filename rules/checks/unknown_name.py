@@ -113,6 +113,15 @@ torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --ou
             },
             "a script of its own may have options of its own",
         ),
+        Good(
+            {
+                "serve.sh": """\
+vllm serve Qwen/Qwen2.5-7B-Instruct --enable-lora --lora-modules first=a/1 second=a/2 \\
+  --max-model-len 8192
+""",
+            },
+            "a flag's values may have names",
+        ),
     )
 
     def check(self, facts: ProjectFacts) -> Iterator[Finding]:

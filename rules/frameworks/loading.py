@@ -24,7 +24,8 @@ _TOP = {
 _GROUP = {"on", "calls", "flags", "package", "names", "present", "inherit"}
 _ROW = {
     "knob", "type", "values", "default", "position", "since", "until", "deprecated",
-    "renamed_to", "yields", "literal", "file", "dead", "also", "calls", "on", "flags", "package",
+    "renamed_to", "yields", "literal", "file", "dead", "also", "beside",
+    "calls", "on", "flags", "package",
 }  # fmt: skip
 _KNOWN = {"since", "until", "deprecated", "renamed_to", "dead", "package", "names"}
 _SIGN = {
@@ -212,7 +213,7 @@ def _spelling(
         package=row.get("package", ""),
         extra=extra,
         **{k: row[k] for k in ("since", "until", "deprecated", "renamed_to") if k in row},
-        **{k: row[k] for k in ("yields", "literal", "file", "dead") if k in row},
+        **{k: row[k] for k in ("yields", "literal", "file", "dead", "beside") if k in row},
     )
 
 

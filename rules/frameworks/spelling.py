@@ -48,7 +48,8 @@ class Spelling:
     `yields` marks a place that only counts when nobody else says anything (accelerate's
     mixed precision), `literal` one that speaks only when its value is known (`.to(x)` may be
     anything); `file` names the framework in whose format the named file is read;
-    `extra` marks a further knob that another row's name decides as well.
+    `extra` marks a further knob that another row's name decides as well; a `default` with
+    `beside` only counts in calls that switch that other name on.
     """
 
     framework: str
@@ -61,6 +62,7 @@ class Spelling:
     position: int | None = None
     default: Scalar = None
     has_default: bool = False
+    beside: str | None = None
     package: str = ""
     since: str | None = None
     until: str | None = None
