@@ -44,7 +44,7 @@ _AUTOLINKS = re.compile(
     r"(?P<sign>@(?=\w)|\#(?=\d)|\bGH(?=-\d)|\w:(?=//)|\bwww(?=\.))", re.IGNORECASE
 )
 _SYNTAX = re.compile(r"([\\`*_\[\]<>&~|$])")
-_LINE_START = re.compile(r"^(\s*)(?:([#+=-])|(\d{1,9})([.)]))")
+_LINE_START = re.compile(r"^(\s*)(?:([#+=-])|(\d{1,9})([.)])(?=\s|$))")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 

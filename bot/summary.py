@@ -88,7 +88,7 @@ def summarise(
     changes: Sequence[JobChange] = (),
     effects: Sequence[Effect] = (),
 ) -> Summary:
-    """What the change does, what was found, and what could not be read.
+    """What was found, what the change does to each job, and what could not be read.
 
     `details` are the findings to explain here, `remarks` sentences about this very run.
     """
