@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint bench-optimize bench-probe bench-verdicts fix docs lock types clean
+.PHONY: help demo test lint bench-optimize bench-probe bench-recall bench-verdicts fix docs lock types clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 8
@@ -33,6 +33,9 @@ bench-optimize: .venv/.dev  ## example jobs, as they are and proved faster, on t
 
 bench-probe: .venv/.dev  ## what the probe costs a job
 	$(BIN)/python bench/probe.py $(ARGS)
+
+bench-recall: .venv/.dev  ## whether faults that are put into real jobs are found
+	$(BIN)/python bench/recall.py $(ARGS)
 
 bench-verdicts: .venv/.dev  ## how often verdicts are right where the truth is known
 	$(BIN)/python bench/verdicts.py $(ARGS)
