@@ -1,4 +1,4 @@
-"""`make bench-recall ARGS="CHECKOUT ..."`: is a fault that is put into real jobs found, at its line?
+"""`make bench-recall ARGS="CHECKOUT ..."`: is a fault put into real jobs found, at its line?
 
 For each rule that judges settings, and each value that its own examples show as a fault: jobs of
 the given checkouts in which that value, were it set, would be a finding and which have none of it

@@ -23,6 +23,7 @@ from pitstop.bot.events import (
     CommandGiven,
     Ignored,
     PullRequestChanged,
+    PullRequestClosed,
     WorkflowRunCompleted,
     read_event,
 )
@@ -60,6 +61,10 @@ def main(environment: Mapping[str, str]) -> int:
 def run(settings: Settings, *, clock: Clock | None = None, audit: Auditor = audit_tree) -> int:
     """Do what the event asks for, and return the exit code: 1 when findings reach the
     threshold that the repository set. `clock` and `audit` are what a test may replace."""
+    if settings.mode == "run":
+        from pitstop.bot.stages.run import run_stage
+
+        return run_stage(settings)
     transport = Transport(settings.time_limit, clock)
     github = GitHub(
         settings.repository,
@@ -69,17 +74,32 @@ def run(settings: Settings, *, clock: Clock | None = None, audit: Auditor = audi
         graphql_url=settings.graphql_url,
         user_agent=f"pitstop/{version()}",
     )
-    event = read_event(settings.event_name, _payload(settings.event_path))
     try:
+        if settings.mode == "publish":
+            from pitstop.bot.stages.publish import publish_stage
+
+            return publish_stage(settings, github, transport)
+        event = read_event(settings.event_name, _payload(settings.event_path))
         match event:
-            case PullRequestChanged():
+            case PullRequestChanged() if settings.mode in ("auto", "audit"):
                 return _Run(settings, github, transport).review(event, audit)
-            case WorkflowRunCompleted():
+            case WorkflowRunCompleted() if settings.mode in ("auto", "audit"):
                 return _Run(settings, github, transport).publish(event)
-            case CommandGiven():
-                return _ignore(f"{event.text.split()[0]} is not part of this version")
+            case PullRequestClosed() if settings.mode in ("auto", "audit"):
+                from pitstop.bot.stages.follow_up import close_follow_up
+
+                return _done(close_follow_up(github, event.number, event.merged))
+            case CommandGiven() if settings.mode in ("auto", "gate"):
+                from pitstop.bot.stages.gate import gate
+
+                return _done(gate(settings, github, event).log)
+            case CommandGiven() if settings.mode == "single":
+                from pitstop.bot.stages.single import single_stage
+
+                return single_stage(settings, github, transport, event)
             case Ignored():
                 return _ignore(event.reason)
+        return _ignore(f"mode {settings.mode} has nothing to do with {settings.event_name}")
     except ApiError as error:
         raise _in_words(error, settings) from error
 
@@ -97,6 +117,11 @@ def _payload(path: Path) -> Any:
 
 def _ignore(reason: str) -> int:
     _say(f"Nothing to do: {reason}.")
+    return OK
+
+
+def _done(what: str) -> int:
+    _say(f"{what[:1].upper()}{what[1:]}")
     return OK
 
 

@@ -31,6 +31,12 @@ FailOn = Literal["critical", "warning", "info", "never"]
 RuleId = typing.Annotated[str, Field(min_length=1, max_length=100)]
 Glob = typing.Annotated[str, Field(min_length=1, max_length=300)]
 Count = typing.Annotated[int, Field(ge=1, le=100_000)]
+Image = typing.Annotated[
+    str, Field(pattern=r"^[a-z0-9][A-Za-z0-9._:/@-]*$", min_length=1, max_length=300)
+]
+Folder = typing.Annotated[str, Field(pattern=r"^/[^\x00-\x1f:]*$", max_length=1000)]
+VariableName = typing.Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
+Login = typing.Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}$")]
 GpuName = typing.Annotated[str, Field(min_length=1, max_length=60)]
 
 
@@ -74,12 +80,49 @@ class Review(_Section):
 
 
 class OptimizeJob(_Section):
-    """A job that `/optimize` may run. Accepted now, used by a later version."""
+    """A job that `/optimize` may run. Only the default branch's file counts for it."""
 
     launch: str = Field(min_length=1, max_length=4000, description="The launch command.")
+    image: Image | None = Field(
+        default=None, description="Image that it runs in, instead of `optimize.image`."
+    )
+    data: dict[Folder, Folder] = Field(
+        default={},
+        description="Folders of the runner's machine that the job reads: place in the container"
+        " to folder.",
+    )
+    env: tuple[VariableName, ...] = Field(
+        default=(), description="Variables of the runner that the job sees; never secrets."
+    )
+    network: bool = Field(default=False, description="The job may use the network.")
+    gpus: Count | None = Field(default=None, description="GPUs that it gets; all when not set.")
+    steps: int | None = Field(
+        default=None, ge=1, le=2000, description="Optimizer steps of a timed run."
+    )
+    deadline: int | None = Field(
+        default=None, ge=1, le=1440, description="Minutes for everything together."
+    )
     gpu: GpuName | None = Field(default=None, description="GPU model of its runner.")
     gpus_per_node: Count | None = Field(default=None, description="GPUs of its runner.")
     nodes: Count | None = Field(default=None, description="Nodes of its runner.")
+
+
+class Optimizing(_Section):
+    """How `/optimize` runs. Only the default branch's file counts."""
+
+    image: Image | None = Field(
+        default=None, description="Image that jobs run in; it must be on the runner's machine."
+    )
+    users: tuple[Login, ...] = Field(
+        default=(),
+        description="Who may use `/optimize` without the permission to write to the repository.",
+    )
+    deadline: int = Field(
+        default=240, ge=1, le=1440, description="Minutes for everything together."
+    )
+    memory: float | None = Field(
+        default=None, gt=0, le=100_000, description="GiB of host memory that a job may use."
+    )
 
 
 class Config(_Section):
@@ -112,17 +155,14 @@ class Config(_Section):
     review: Review = Field(default=Review(), description="How a pull request is answered.")
     jobs: dict[str, OptimizeJob] = Field(
         default={},
-        description="Jobs for `/optimize`, by name. Accepted now, used by a later version.",
+        description="Jobs for `/optimize`, by name.",
     )
+    optimize: Optimizing = Field(default=Optimizing(), description="How `/optimize` runs.")
     allow: tuple[RuleId, ...] = Field(
-        default=(),
-        description="Changes to the training itself that `/optimize` may try. Accepted now, used by"
-        " a later version.",
+        default=(), description="Changes to the training itself that `/optimize` may try."
     )
     multinode: bool = Field(
-        default=False,
-        description="`/optimize` may use an existing multi-node allocation. Accepted now, used by a"
-        " later version.",
+        default=False, description="`/optimize` may use an existing multi-node allocation."
     )
 
     def request(self) -> AuditRequest:

@@ -34,6 +34,15 @@ class PullRequestChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class PullRequestClosed:
+    """A pull request was merged or closed: what we offered to it has lost its place."""
+
+    repository: str
+    number: int
+    merged: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CommandGiven:
     """Somebody wrote a command into a new comment on an open pull request."""
 
@@ -65,7 +74,7 @@ class Ignored:
     reason: str
 
 
-Event = PullRequestChanged | CommandGiven | WorkflowRunCompleted | Ignored
+Event = PullRequestChanged | PullRequestClosed | CommandGiven | WorkflowRunCompleted | Ignored
 
 
 def read_event(name: str, payload: object) -> Event:
@@ -83,6 +92,8 @@ def read_event(name: str, payload: object) -> Event:
 
 def _pull_request(payload: object) -> Event:
     action = _text(payload, "action")
+    if action == "closed":
+        return _closed(payload)
     if action not in PULL_REQUEST_ACTIONS:
         return Ignored(f"a pull request was {action or 'touched'}: its content is as it was")
     if action == "edited" and _at(payload, "changes", "base") is None:
@@ -100,6 +111,15 @@ def _pull_request(payload: object) -> Event:
         head_sha=head,
         by_bot=_text(payload, "sender", "type") == "Bot",
     )
+
+
+def _closed(payload: object) -> Event:
+    repository = _text(payload, "repository", "full_name")
+    number = _number(payload, "pull_request", "number") or _number(payload, "number")
+    if not (repository and number):
+        return Ignored("the payload names no pull request")
+    merged = _at(payload, "pull_request", "merged") is True
+    return PullRequestClosed(repository, number, merged)
 
 
 def _comment(payload: object) -> Event:

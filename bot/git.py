@@ -1,4 +1,5 @@
-"""The two commits of a pull request, fetched into a bare repository of our own, and their diff.
+"""The commits of a pull request, fetched into a bare repository of our own: their files and diff,
+and commits of ours on top of them.
 
 Nothing is checked out and nothing that a repository configures is run: no hooks, filters, text
 conversion, external diff, submodules or credential helpers. The token reaches git through its
@@ -145,6 +146,97 @@ def merge_base(remote: Remote, base: str, head: str, transport: Transport) -> st
         return _sha(found)
 
 
+# --- writing ---------------------------------------------------------------------------------
+
+WHO = (("user.name", "Pitstop"), ("user.email", "pitstop@localhost"))
+"""Author and committer of commits of ours."""
+
+
+def check_out(store: Store, commit: str, folder: Path) -> None:
+    """The files of a commit as a work tree with a repository of its own around it, without a
+    remote. What git's attributes would run is not configured, so nothing runs."""
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _git(folder, "init", "--quiet", "--template=", ".")
+    (folder / ".git" / "objects" / "info").mkdir(exist_ok=True)
+    found = ("--no-tags", "--depth=1", str(store.path), _sha(commit))
+    _git(folder, "fetch", "--quiet", *found, more=(("protocol.file.allow", "always"),))
+    _git(folder, "checkout", "--quiet", "--detach", _sha(commit))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A file that a commit changes. `status` is git's letter (M: changed in place), the modes are
+    git's octal ones."""
+
+    path: str
+    status: str
+    mode_before: str
+    mode_after: str
+
+
+def committed(store: Store, parent: str, patch: bytes, message: str) -> str:
+    """A patch as a commit on top of another, made in the repository's index alone: nothing is
+    checked out. Raises ApiError when it does not apply exactly."""
+    _git(store.path, "read-tree", _sha(parent))
+    _git(store.path, "apply", "--cached", "--whitespace=nowarn", "-", stdin=patch)
+    tree = _git(store.path, "write-tree").decode().strip()
+    made = _git(
+        store.path,
+        *("commit-tree", "-p", _sha(parent), "-F", "-", _sha(tree)),
+        stdin=message.encode("utf-8", "replace"),
+        more=WHO,
+    )
+    return _sha(made.decode().strip())
+
+
+def changed_files(store: Store, before: str, after: str) -> tuple[ChangedFile, ...]:
+    """The files in which two commits differ; a renamed one is two."""
+    raw = _git(
+        store.path, "diff-tree", "-r", "-z", "--raw", "--no-renames", _sha(before), _sha(after)
+    )
+    parts = raw.decode("utf-8", "surrogateescape").split("\0")
+    found = []
+    for about, path in zip(parts[0::2], parts[1::2], strict=False):
+        mode_before, mode_after, _, _, status = about.removeprefix(":").split(" ")
+        found.append(ChangedFile(path, status, mode_before, mode_after))
+    return tuple(found)
+
+
+def references(remote: Remote, transport: Transport) -> dict[str, str]:
+    """Every branch and tag of a repository with its commit."""
+    header = _header(remote)
+    command = ("ls-remote", "--quiet", "--heads", "--tags", "--refs", remote.url)
+    with tempfile.TemporaryDirectory(prefix="pitstop-") as folder:
+        listed = transport.read(lambda: _git(Path(folder), *command, more=(header,)), tries=4)
+    pairs = (line.split("\t") for line in listed.decode("utf-8", "replace").splitlines())
+    return {name: sha for sha, name in pairs}
+
+
+def push(
+    store: Store, remote: Remote, commit: str, branch: str, expected: str, transport: Transport
+) -> None:
+    """Make one branch point at a commit, if it still points at `expected` ("": is not there).
+
+    Raises RefusedError when it does not. A push that took effect although its answer was lost is
+    seen by looking.
+    """
+    ref = f"refs/heads/{branch}"
+    command = ("push", "--quiet", "--no-verify", f"--force-with-lease={ref}:{expected}")
+    refspec = f"{_sha(commit)}:{ref}"
+
+    def landed() -> bool | None:
+        return references(remote, transport).get(ref) == commit or None
+
+    def send() -> bool:
+        _git(store.path, *command, remote.url, refspec, more=(_header(remote),))
+        return True
+
+    transport.write(send, landed)
+
+
 def _sha(text: str) -> str:
     if not _SHA.fullmatch(text):
         raise UserError(f"{text[:60]!r} is not a commit; Pitstop needs the full hash.")
@@ -198,10 +290,14 @@ def _fetch(
     wanted: Sequence[str],
     transport: Transport,
 ) -> None:
-    secret = base64.b64encode(f"x-access-token:{remote.token}".encode()).decode()
-    header = (f"http.{remote.server_url}/.extraHeader", f"AUTHORIZATION: basic {secret}")
+    header = _header(remote)
     command = ("fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules", *options)
     transport.read(lambda: _git(path, *command, remote.url, *wanted, more=(header,)), tries=4)
+
+
+def _header(remote: Remote) -> tuple[str, str]:
+    secret = base64.b64encode(f"x-access-token:{remote.token}".encode()).decode()
+    return f"http.{remote.server_url}/.extraHeader", f"AUTHORIZATION: basic {secret}"
 
 
 def _git(
@@ -209,6 +305,7 @@ def _git(
     *args: str,
     more: Sequence[tuple[str, str]] = (),
     output: object = subprocess.PIPE,
+    stdin: bytes = b"",
 ) -> bytes:
     """What git prints. Raises ApiError, as a failed request would."""
     try:
@@ -216,7 +313,7 @@ def _git(
             ["git", *args],
             cwd=folder,
             env=_environment(folder, more),
-            stdin=subprocess.DEVNULL,
+            input=stdin,
             stdout=output,  # type: ignore[call-overload]
             stderr=subprocess.PIPE,
             timeout=SECONDS,
@@ -253,6 +350,7 @@ def _environment(folder: Path, more: Sequence[tuple[str, str]]) -> Mapping[str, 
 
 
 _FORBIDDEN = ("Authentication failed", "could not read", "returned error: 401")
+_STALE = ("stale info", "[rejected]", "remote rejected", "protected branch")
 _ABSENT = ("not our ref", "unadvertised object", "couldn't find remote ref", "not found")
 
 
@@ -263,6 +361,7 @@ def _failure(command: str, stderr: str) -> ApiError:
     message = f"git {command}: {lines[-1]}"
     if any(word in stderr for word in _FORBIDDEN):
         return ForbiddenError(message, 403)
-    if command != "fetch" or any(word in stderr for word in _ABSENT):
+    final = (*_ABSENT, *_STALE)
+    if command not in ("fetch", "push", "ls-remote") or any(word in stderr for word in final):
         return RefusedError(message)
     return ApiError(message)

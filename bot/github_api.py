@@ -8,6 +8,7 @@ here is one request of its requester, which `pitstop.bot.transport` times, count
 from __future__ import annotations
 
 import base64
+import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -17,8 +18,8 @@ import github
 import requests
 from github.Requester import Requester
 
-from pitstop.bot.diff import DiffError, Hunk, parse_patch
-from pitstop.bot.pulls import Comment, Comparison, PostedCheck, PullRequest, Thread
+from pitstop.bot import github_shapes as shapes
+from pitstop.bot.pulls import Comment, Commit, Comparison, PostedCheck, PullRequest, Thread
 from pitstop.bot.transport import ApiError, ForbiddenError, RefusedError, Transport
 
 T = TypeVar("T")
@@ -93,16 +94,22 @@ class GitHub:
         ).requester
         self._viewer: str | None = None
 
+    def through(self, transport: Transport) -> GitHub:
+        """The same repository, with another time limit."""
+        other = copy.copy(self)
+        other._transport = transport
+        return other
+
     # What is there
 
     def pull(self, number: int) -> PullRequest:
         """A pull request as it is now."""
-        return _pull(self._get(self._repo(f"pulls/{number}"))[1])
+        return shapes.pull(self._get(self._repo(f"pulls/{number}"))[1])
 
     def pulls_from(self, owner: str, branch: str) -> tuple[PullRequest, ...]:
         """The open pull requests from a branch of an account's fork (or of this repository)."""
         query = {"state": "open", "head": f"{owner}:{branch}"}
-        return tuple(_pull(data) for data in self._pages(self._repo("pulls"), query))
+        return tuple(shapes.pull(data) for data in self._pages(self._repo("pulls"), query))
 
     def compare(self, base: str, head: str) -> Comparison | None:
         """The three-dot comparison of two commits, None when it is too large for GitHub."""
@@ -117,7 +124,7 @@ class GitHub:
         files = data.get("files") or []
         return Comparison(
             merge_base=data["merge_base_commit"]["sha"],
-            shown={file["filename"]: _shown_hunks(file) for file in files},
+            shown={file["filename"]: shapes.shown_hunks(file) for file in files},
             complete=len(files) < COMPARED_FILES,
         )
 
@@ -137,10 +144,44 @@ class GitHub:
         """The conversation of a pull request, oldest first."""
         viewer = self.viewer()
         pages = self._pages(self._repo(f"issues/{number}/comments"), {})
-        return tuple(
-            Comment(data["id"], data.get("body") or "", _is(data.get("user"), viewer))
-            for data in pages
-        )
+        return tuple(shapes.comment(data, viewer) for data in pages)
+
+    def comment(self, comment: int) -> Comment:
+        """One comment of a conversation, as it is now."""
+        return shapes.comment(self._get(self._repo(f"issues/comments/{comment}"))[1], self.viewer())
+
+    def default_branch(self) -> str:
+        """The branch whose configuration counts for commands."""
+        found: str = self._get(f"/repos/{self.repository}")[1]["default_branch"]
+        return found
+
+    def permission(self, login: str) -> str:
+        """admin, write, read or none: what an account may do here, teams and organisations
+        counted in (maintain is write, triage is read)."""
+        path = self._repo(f"collaborators/{quote(login, safe='')}/permission")
+        found: str = self._get(path)[1]["permission"]
+        return found
+
+    def own_pulls(self, branch: str) -> tuple[PullRequest, ...]:
+        """Every pull request from a branch of this repository, newest first."""
+        owner = self.repository.partition("/")[0]
+        query = {"state": "all", "head": f"{owner}:{branch}", "sort": "created"}
+        return tuple(shapes.pull(data) for data in self._pages(self._repo("pulls"), query))
+
+    def commit_of(self, ref: str) -> Commit | None:
+        """The commit at a branch, None where there is no such branch."""
+        try:
+            _, data = self._get(self._repo(f"commits/heads/{quote(ref)}"))
+        except RefusedError as error:
+            if error.status in (404, 422):
+                return None
+            raise
+        return shapes.commit(data)
+
+    def commits_between(self, base: str, head: str) -> tuple[Commit, ...]:
+        """The commits of `head` that `base` has not, oldest first; the first 250."""
+        _, data = self._get(self._repo(f"compare/{base}...{head}"))
+        return tuple(shapes.commit(one) for one in data["commits"])
 
     def viewer(self) -> str:
         """The login of the account that the token belongs to."""
@@ -159,7 +200,7 @@ class GitHub:
             data = self._ask(_THREADS, variables)
             self._viewer = viewer = data["viewer"]["login"]
             page = data["repository"]["pullRequest"]["reviewThreads"]
-            found += (_thread(node, viewer) for node in page["nodes"] if node)
+            found += (shapes.thread(node, viewer) for node in page["nodes"] if node)
             if not page["pageInfo"]["hasNextPage"]:
                 break
             after = page["pageInfo"]["endCursor"]
@@ -169,7 +210,7 @@ class GitHub:
         """The check runs of this name on a commit, newest first."""
         query = {"check_name": name, "filter": "all"}
         path = self._repo(f"commits/{sha}/check-runs")
-        found = (_check(data) for data in self._pages(path, query, "check_runs"))
+        found = (shapes.check(data) for data in self._pages(path, query, "check_runs"))
         return tuple(sorted(found, key=lambda check: -check.id))
 
     # What we say
@@ -182,6 +223,34 @@ class GitHub:
         return self._transport.write(
             lambda: Comment(self._send("POST", path, {"body": body})["id"], body, True), landed
         )
+
+    def react(self, comment: int, content: str) -> None:
+        """A reaction to a comment; a second one of the same kind changes nothing."""
+        path = self._repo(f"issues/comments/{comment}/reactions")
+        self._transport.write_again(lambda: self._send("POST", path, {"content": content}))
+
+    def create_pull(
+        self,
+        title: str,
+        body: str,
+        head: str,
+        base: str,
+        landed: Callable[[], PullRequest | None],
+    ) -> PullRequest:
+        """A new draft pull request between two branches of this repository."""
+        data = {"title": title, "body": body, "head": head, "base": base, "draft": True}
+        path = self._repo("pulls")
+        return self._transport.write(lambda: shapes.pull(self._send("POST", path, data)), landed)
+
+    def edit_pull(self, number: int, **data: str) -> None:
+        """Another title, body or state for a pull request of ours."""
+        path = self._repo(f"pulls/{number}")
+        self._transport.write_again(lambda: self._send("PATCH", path, data))
+
+    def add_label(self, number: int, label: str) -> None:
+        """A label on a pull request; made where the repository has none of the name."""
+        path = self._repo(f"issues/{number}/labels")
+        self._transport.write_again(lambda: self._send("POST", path, {"labels": [label]}))
 
     def edit_comment(self, comment: int, body: str) -> None:
         """Another text for a comment of ours."""
@@ -215,7 +284,7 @@ class GitHub:
     ) -> PostedCheck:
         """A new check run."""
         path = self._repo("check-runs")
-        return self._transport.write(lambda: _check(self._send("POST", path, data)), landed)
+        return self._transport.write(lambda: shapes.check(self._send("POST", path, data)), landed)
 
     def update_check(self, check: int, data: Mapping[str, object], annotations: int) -> PostedCheck:
         """Change a check run. The annotations in `data` are added to those it has, and make
@@ -223,11 +292,11 @@ class GitHub:
         path = self._repo(f"check-runs/{check}")
 
         def landed() -> PostedCheck | None:
-            found = _check(self._get(path)[1])
+            found = shapes.check(self._get(path)[1])
             done = found.annotations >= annotations
             return found if done and found.completed == ("conclusion" in data) else None
 
-        return self._transport.write(lambda: _check(self._send("PATCH", path, data)), landed)
+        return self._transport.write(lambda: shapes.check(self._send("PATCH", path, data)), landed)
 
     # How it is asked
 
@@ -314,69 +383,3 @@ def _graphql_error(errors: Sequence[Json], headers: Mapping[str, str]) -> ApiErr
             return ApiError(message, 502, headers)
         case _:
             return RefusedError(message, 422, headers)
-
-
-def _pull(data: Json) -> PullRequest:
-    head, base = data["head"], data["base"]
-    return PullRequest(
-        number=data["number"],
-        state=data["state"],
-        draft=bool(data.get("draft")),
-        labels=frozenset(label["name"] for label in data.get("labels") or ()),
-        head_sha=head["sha"],
-        base_sha=base["sha"],
-        base_ref=base["ref"],
-        base_repository=base["repo"]["full_name"],
-    )
-
-
-def _shown_hunks(file: Json) -> tuple[Hunk, ...] | None:
-    """GitHub leaves the patch out for binary files, for mere renames and for large ones."""
-    patch = file.get("patch")
-    if not isinstance(patch, str):
-        return None
-    try:
-        return parse_patch(patch)
-    except DiffError:
-        return None
-
-
-def _is(user: Json | None, viewer: str) -> bool:
-    """True when an author is the viewer; GraphQL may leave off the [bot] of a bot's login."""
-    if not user:
-        return False
-    login: str = user["login"]
-    if user.get("type") == "Bot":
-        return login.removesuffix("[bot]") == viewer.removesuffix("[bot]")
-    return login == viewer
-
-
-def _thread(node: Json, viewer: str) -> Thread:
-    comments = [comment for comment in node["comments"]["nodes"] if comment]
-    first = comments[0] if comments else {}
-    closer = (node.get("resolvedBy") or {}).get("login", "")
-    return Thread(
-        id=node["id"],
-        path=node["path"],
-        body=first.get("body", ""),
-        ours=bool(first.get("viewerDidAuthor")),
-        resolved=node["isResolved"],
-        closed_by_us=closer.removesuffix("[bot]") == viewer.removesuffix("[bot]"),
-        replies=sum(map(_by_person, comments[1:])),
-        url=first.get("url", ""),
-    )
-
-
-def _by_person(comment: Json) -> bool:
-    """Somebody else than us and no bot. A deleted account was a person's."""
-    author = comment.get("author") or {}
-    return not comment["viewerDidAuthor"] and author.get("__typename") != "Bot"
-
-
-def _check(data: Json) -> PostedCheck:
-    return PostedCheck(
-        id=data["id"],
-        external_id=data.get("external_id") or "",
-        completed=data["status"] == "completed",
-        annotations=data["output"]["annotations_count"],
-    )

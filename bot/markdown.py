@@ -74,6 +74,12 @@ def _inert(text: str) -> str:
     return _AUTOLINKS.sub(lambda match: match["sign"] + JOINER, text)
 
 
+def plain(text: object) -> str:
+    """Words for where Markdown is not read, such as a commit's message: one line, in which no
+    mention, reference or address is linked."""
+    return _inert(" ".join(visible(re.sub(r"\s+", " ", str(text))).split()))
+
+
 def code(text: object) -> Markdown:
     """An inline code span of exactly this text; also safe inside a table's cell."""
     shown = visible(str(text))

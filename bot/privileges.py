@@ -5,6 +5,8 @@ outputs and summaries with the runner's own user as owner (1001 on its hosted ma
 on one's own). The image therefore starts as root, looks who owns the workspace and becomes that
 user. Where root owns the workspace, as under nektos/act run by root, nobody else could write the
 outputs: then root stays, inside the container.
+
+The stages that start jobs keep one thing: the group of the docker socket, if one is mounted.
 """
 
 from __future__ import annotations
@@ -28,6 +30,15 @@ def become_owner(environment: Mapping[str, str]) -> None:
         ) from error
     if owner.st_uid == 0:
         return
-    os.setgroups([])
+    os.setgroups(_socket_group(environment))
     os.setgid(owner.st_gid)
     os.setuid(owner.st_uid)
+
+
+def _socket_group(environment: Mapping[str, str]) -> list[int]:
+    if environment.get("INPUT_MODE") not in ("run", "single"):
+        return []
+    try:
+        return [os.stat("/var/run/docker.sock").st_gid]  # noqa: PTH116
+    except OSError:
+        return []

@@ -21,6 +21,26 @@ class PullRequest:
     base_sha: str
     base_ref: str
     base_repository: str
+    head_ref: str = ""
+    head_repository: str | None = None
+    author: str = ""
+    url: str = ""
+    body: str = ""
+    merged: bool = False
+
+    @property
+    def fork(self) -> bool:
+        """Whether the head lies in another repository, or in one that is gone."""
+        return self.head_repository != self.base_repository
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit on GitHub: its whole message, and the address that its committer gave."""
+
+    sha: str
+    message: str
+    committer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +55,16 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment in a pull request's conversation. `ours`: written with this very account."""
+    """A comment in a pull request's conversation. `ours`: written with this very account; times
+    are GitHub's own, in seconds since the epoch."""
 
     id: int
     body: str
     ours: bool
+    author: str = ""
+    created: float = 0.0
+    updated: float = 0.0
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

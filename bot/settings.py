@@ -36,13 +36,34 @@ INPUTS = (
         "${{ github.token }}",
     ),
     Input(
+        "mode",
+        "What to do: auto (by the event: review, fork's second stage, or the gate of a command),"
+        " audit, gate, run, publish or single.",
+        "auto",
+    ),
+    Input(
+        "request",
+        "In run and publish, the gate job's output `request`.",
+    ),
+    Input(
+        "folder",
+        "In run, the folder of the workspace that the pull request's commit was checked out to.",
+        "project",
+    ),
+    Input(
+        "runner",
+        "In run and single, where the job runs: docker (a container beside this one), or local"
+        " (a process of this machine, behind no wall: only for a person's own machine).",
+        "docker",
+    ),
+    Input(
         "fail-on",
         "Fail the job on a new finding of this severity or above: critical, warning, info or"
         " never. Empty: as the configuration of the base branch says.",
     ),
     Input(
         "bundle",
-        "In a workflow_run job, the folder or file that the first stage uploaded.",
+        "What the stage before uploaded: in a workflow_run job of the review, or in publish.",
     ),
     Input(
         "report-folder",
@@ -61,11 +82,18 @@ OUTPUTS = {
     "findings": "Number of findings that the change brought in.",
     "critical": "Number of critical ones among them.",
     "report": "Path of the JSON report, relative to the workspace.",
-    "bundle": "Path of the bundle for the second stage, empty when the review was posted.",
+    "bundle": "Path of the bundle for the next stage, empty when there is none.",
+    "go": "From the gate: true when the run may start.",
+    "cancel": "From the gate: true when the run that is on shall end.",
+    "request": "From the gate: what the later stages need, as JSON.",
+    "number": "From the gate: the pull request's number.",
+    "sha": "From the gate: the commit that may be run.",
 }
 """The action's outputs, by name."""
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+")
+MODES = ("auto", "audit", "gate", "run", "publish", "single")
+RUNNERS = ("docker", "local")
 _FAIL_ON = ("", "critical", "warning", "info", "never")
 
 
@@ -73,8 +101,9 @@ _FAIL_ON = ("", "critical", "warning", "info", "never")
 class Settings:
     """Everything from outside that a run of the action depends on.
 
-    The token stands in no text made from this object. Addresses have no slash at their end.
-    `fail_on` is None when the configuration decides; `time_limit` is in seconds.
+    The token stands in no text made from this object; the run stage has none. Addresses have no
+    slash at their end. `fail_on` is None when the configuration decides; `time_limit` is in
+    seconds.
     """
 
     token: str = field(repr=False)
@@ -88,6 +117,10 @@ class Settings:
     run_id: int | None = None
     report_folder: str = "pitstop-report"
     bundle: Path | None = None
+    mode: str = "auto"
+    request: str = field(default="", repr=False)
+    folder: str = "project"
+    runner: str = "docker"
     fail_on: str | None = None
     time_limit: float = 600.0
     output: Path | None = None
@@ -106,7 +139,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     reader = _Reader(environment)
     api = reader.address("GITHUB_API_URL", "https://api.github.com")
     settings = Settings(
-        token=reader.token(),
+        token="" if reader.mode == "run" else reader.token(),
         repository=reader.matching("GITHUB_REPOSITORY", _REPOSITORY, "like owner/name"),
         event_name=reader.required("GITHUB_EVENT_NAME"),
         event_path=Path(reader.required("GITHUB_EVENT_PATH")),
@@ -117,6 +150,10 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         run_id=reader.run_id(),
         report_folder=reader.folder("report-folder"),
         bundle=reader.path(_input("bundle").variable),
+        mode=reader.mode,
+        request=reader.text("request"),
+        folder=reader.folder("folder"),
+        runner=reader.choice("runner", RUNNERS),
         fail_on=reader.choice("fail-on", _FAIL_ON) or None,
         time_limit=reader.seconds("time-limit"),
         output=reader.path("GITHUB_OUTPUT"),
@@ -142,6 +179,7 @@ class _Reader:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
         self.faults: list[str] = []
+        self.mode = self.choice("mode", MODES)
 
     def _get(self, variable: str) -> str:
         return self._environment.get(variable, "").strip()
@@ -157,6 +195,9 @@ class _Reader:
         if not value:
             self.faults.append(f"{variable} is not set; run inside a GitHub Actions job")
         return value
+
+    def text(self, name: str) -> str:
+        return self._option(name)[1]
 
     def token(self) -> str:
         variable, value = self._option("github-token")

@@ -13,6 +13,8 @@ from pitstop.bot import cli, memory_page, recipe_pages, rule_pages
 from pitstop.bot.config import config_schema
 from pitstop.bot.report import report_schema
 from pitstop.bot.settings import INPUTS, OUTPUTS
+from pitstop.bot.stages.bundle import bundle_schema
+from pitstop.bot.stages.request import request_schema
 from pitstop.rules import engine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,6 +25,8 @@ def generated() -> Iterator[tuple[Path, str]]:
     schemas = ROOT / "bot" / "schemas"
     yield schemas / "report.schema.json", _json(report_schema())
     yield schemas / "config.schema.json", _json(config_schema())
+    yield schemas / "request.schema.json", _json(request_schema())
+    yield schemas / "bundle.schema.json", _json(bundle_schema())
     yield ROOT / "docs" / "rules.md", rule_pages.all_pages(engine.all_rules())
     yield ROOT / "docs" / "recipes.md", recipe_pages.all_pages()
     for name, parts in PARTS.items():

@@ -64,15 +64,17 @@ class History:
             "utf-8", "replace"
         )
 
-    def mail(self, before: str, after: str) -> tuple[str, ...]:
-        """Each commit after `before` up to `after` as a patch that `git am` takes, oldest first."""
+    def mail(self, before: str, after: str, *, without: str = "") -> dict[str, str]:
+        """Each commit after `before` up to `after` as a patch that `git am` takes, oldest first;
+        empty where it changes nothing but the file `without`."""
         commits = self._git("rev-list", "--reverse", f"{before}..{after}").decode().split()
-        return tuple(
-            self._git("format-patch", "-1", "--stdout", "--no-signature", commit).decode(
-                "utf-8", "surrogateescape"
-            )
+        paths = ["--", ".", f":(exclude,literal){without}"] if without else []
+        return {
+            commit: self._git(
+                "format-patch", "--stdout", "--no-signature", f"{commit}^..{commit}", *paths
+            ).decode("utf-8", "surrogateescape")
             for commit in commits
-        )
+        }
 
     def _commit(self, message: str) -> str:
         self._git("commit", "-q", "--allow-empty", "-F", "-", stdin=message.encode())

@@ -437,9 +437,12 @@ def _hand_over(session: Session) -> None:
         diff=track.history.patch(start.commit, best.commit), new_command=command_of(script)
     )
     folder = session.work.reports / "patches"
-    for number, mail in enumerate(track.history.mail(start.commit, best.commit), 1):
+    mails = track.history.mail(start.commit, best.commit, without=LAUNCH)
+    for number, mail in enumerate((text for text in mails.values() if text), 1):
         folder.mkdir(exist_ok=True)
         (folder / f"{number:04d}.patch").write_text(mail, "utf-8", "surrogateescape")
+    numbered = (commit for commit, text in mails.items() if text)
+    session.record.note(patches={c: f"{n:04d}.patch" for n, c in enumerate(numbered, 1)})
 
 
 def _coarsest(classes: Any) -> str:

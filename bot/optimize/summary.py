@@ -103,7 +103,8 @@ def verdict(facts: Facts, steps: Sequence[Mapping[str, Any]] = (), *, finished: 
     if facts.get("steps"):
         return f"No significant gain: nothing that was tried is kept.{stop}"
     why = next((step["reason"] for step in steps if step["result"] == "failed"), "")
-    return f"Nothing was measured, so nothing is proposed{f': {why}' if why else ''}.{stop}"
+    said = f": {why.rstrip('.')}" if why else ""
+    return f"Nothing was measured, so nothing is proposed{said}.{stop}"
 
 
 def _count(number: int, word: str) -> str:

@@ -46,6 +46,18 @@ jobs:
   pretrain:
     launch: torchrun --nproc_per_node 8 train.py
     gpu: H100
+    image: train:2
+    data: {/data: /srv/data}
+    env: [OMP_NUM_THREADS]
+    network: true
+    gpus: 2
+    steps: 40
+    deadline: 90
+optimize:
+  image: train:1
+  users: [mona]
+  deadline: 60
+  memory: 64
 allow: [lower-precision]
 multinode: true
 """

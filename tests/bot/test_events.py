@@ -11,6 +11,7 @@ from pitstop.bot.events import (
     CommandGiven,
     Ignored,
     PullRequestChanged,
+    PullRequestClosed,
     WorkflowRunCompleted,
     command_line,
     read_event,
@@ -74,7 +75,7 @@ def test_actions_that_bring_something_new(action: str) -> None:
     assert isinstance(read_event("pull_request", PULL | {"action": action}), PullRequestChanged)
 
 
-@pytest.mark.parametrize("action", ["closed", "locked", "assigned", "review_requested", ""])
+@pytest.mark.parametrize("action", ["locked", "assigned", "review_requested", ""])
 def test_actions_that_change_nothing(action: str) -> None:
     assert isinstance(read_event("pull_request", PULL | {"action": action}), Ignored)
 
@@ -95,6 +96,13 @@ def test_fork_or_deleted_fork(repo: object) -> None:
 def test_bot_is_told() -> None:
     event = read_event("pull_request", PULL | {"sender": {"type": "Bot"}})
     assert isinstance(event, PullRequestChanged) and event.by_bot
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_a_closed_pull_request_ends_what_we_offered(merged: bool) -> None:
+    payload = changed(PULL | {"action": "closed"}, "pull_request", "merged", to=merged)
+    event = read_event("pull_request", payload)
+    assert event == PullRequestClosed("octocat/train", 3, merged)
 
 
 def test_closed_pull_request_is_ignored() -> None:

@@ -69,6 +69,9 @@ def test_token_is_in_no_text() -> None:
         ("GITHUB_SERVER_URL", "http://x:port"),
         ("GITHUB_GRAPHQL_URL", "x"),
         ("INPUT_FAIL-ON", "error"),
+        ("INPUT_MODE", "optimise"),
+        ("INPUT_RUNNER", "ssh"),
+        ("INPUT_FOLDER", "../project"),
         ("INPUT_REPORT-FOLDER", "/etc"),
         ("INPUT_REPORT-FOLDER", "a/../../b"),
         ("INPUT_REPORT-FOLDER", "."),
@@ -100,6 +103,10 @@ def test_every_input_has_an_effect() -> None:
     """Each declared input is read: a value of its own changes the settings or is refused."""
     values = {
         "github-token": "t",
+        "mode": "gate",
+        "request": "{}",
+        "folder": "code",
+        "runner": "local",
         "fail-on": "info",
         "bundle": "b",
         "report-folder": "r",
@@ -110,4 +117,4 @@ def test_every_input_has_an_effect() -> None:
     for known in INPUTS:
         environment = {**ENVIRONMENT, known.variable: values[known.name]}
         assert read_settings(environment) != plain, known.name
-    assert len(OUTPUTS) == 4
+    assert len(OUTPUTS) == 9

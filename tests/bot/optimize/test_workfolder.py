@@ -147,6 +147,10 @@ def test_commits_switch_the_copy_and_leave_data_alone(project):
     history.switch(change)
     assert (work.project / "ds.json").read_text() == "{}\n"
     assert "+print('fast')" in history.patch(base, change)
-    (mail,) = history.mail(base, change)
-    assert "Subject: [PATCH] Faster" in mail
+    mails = history.mail(base, change)
+    assert list(mails) == [change]
+    assert "Subject: [PATCH] Faster" in mails[change]
+    assert "ds.json" in mails[change]
+    without = history.mail(base, change, without="ds.json")[change]
+    assert "ds.json" not in without and "+print('fast')" in without
     assert not (work.project / ".git").exists()

@@ -1,0 +1,1 @@
+"""`/optimize` on a pull request: gate, run and publish, with a wall between them."""
