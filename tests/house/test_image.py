@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 
 from demo.forge import Forge
 from demo.handles import ForgePull
+from tests.bot.stages.test_run import SEARCH
 
 ROOT = Path(__file__).parents[2]
 RUNNER = 1001
@@ -105,7 +106,11 @@ class Ended:
 
 
 def run(
-    engine: docker.DockerClient, image: Image, job: Job, environment: Mapping[str, str]
+    engine: docker.DockerClient,
+    image: Image,
+    job: Job,
+    environment: Mapping[str, str],
+    *mounts: str,
 ) -> Ended:
     """Run the image with nothing but what the runner gives (and the host's network, where the
     forge listens)."""
@@ -113,7 +118,7 @@ def run(
         image,
         detach=True,
         environment=dict(environment),
-        volumes=job.mounts,
+        volumes=[*job.mounts, *mounts],
         working_dir="/github/workspace",
         network_mode="host",
     )
@@ -355,3 +360,38 @@ def test_act_on_the_shipped_workflow_posts_the_same_review(
             seen.append(neutral(json.dumps(posted(pull)), forge, pull))
     assert seen[0] == seen[1]
     assert "dataloader" in seen[0]
+
+
+def test_the_run_stage_starts_the_job_beside_itself(
+    engine: docker.DockerClient, image: Image, forge: Forge, tmp_path: Path
+) -> None:
+    """In the real image, as the runner's user: the job gets a container of its own, finds the
+    project in it, and nothing of the action's."""
+    base = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)[0]
+    repo = forge.create_repo({"README": "x"})
+    pull = repo.open_pull({"train.py": SEARCH})
+    job = Job(tmp_path / "job")
+    project = job.folder / "workspace" / "project"
+    subprocess.run(["git", "clone", "-q", repo.record.git.path, project], check=True)
+    subprocess.run(["git", "checkout", "-q", pull.head], cwd=project, check=True)
+    (job.folder / "runner_temp" / "secret").write_text("canary-temp")
+    subprocess.run(["chown", "-R", f"{RUNNER}:{RUNNER}", job.folder], check=True)
+    request = {
+        "repository": "octocat/train", "number": 1, "sha": pull.head, "head_ref": "change",
+        "head_repository": "octocat/train", "base_ref": "main", "fork": False, "comment": 1,
+        "commenter": "octocat", "permission": "admin", "launch": "python3 train.py", "quick": True,
+        "environment": {"image": base, "env": ["HF_TOKEN", "INPUT_REQUEST"]},
+    }  # fmt: skip
+    environment = job.environment(forge, "canary-env", MODE="run", REQUEST=json.dumps(request))
+    socket = "/var/run/docker.sock:/var/run/docker.sock"
+    ended = run(engine, image, job, {**environment, "HF_TOKEN": "canary-env"}, socket)
+    assert ended.code == 0, ended.log
+    workspace = job.folder / "workspace"
+    state = json.loads((workspace / "pitstop-work/reports/state.json").read_text())
+    assert "FOUND: nothing" in state["facts"]["baseline_log"], ended.log
+    bundle = workspace / "pitstop-bundle" / "bundle.json"
+    assert bundle.stat().st_uid == RUNNER
+    assert json.loads(bundle.read_text())["sha"] == pull.head
+    assert "pitstop-bundle" in job.told("set_output")
+    left = [c.name for c in engine.containers.list(all=True, filters={"label": "pitstop.job"})]
+    assert left == []
