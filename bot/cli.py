@@ -93,6 +93,7 @@ def parser() -> argparse.ArgumentParser:
         commands.add_parser("optimize", parents=[common], help="measure, change and prove a job")
     )
     _add_doctor(commands.add_parser("doctor", parents=[common], help="judge a script of Relax"))
+    _add_init(commands.add_parser("init", parents=[common], help="set up a repository"))
     _add_rules(commands.add_parser("rules", parents=[common], help="list rules, or explain one"))
     _add_config(commands.add_parser("config", help="check a configuration"), common)
     action = commands.add_parser("action", parents=[common], help="run as a GitHub Action")
@@ -247,6 +248,18 @@ def _add_doctor(doctor: argparse.ArgumentParser) -> None:
     add("--fail-on", choices=severities, default="never", help="exit with 1 on these")
 
 
+def _add_init(init: argparse.ArgumentParser) -> None:
+    init.description = (
+        "Writes workflow files and a configuration with the jobs it finds, says what to do next,"
+        " and never overwrites a file."
+    )
+    init.set_defaults(command=_init)
+    add = init.add_argument
+    add("path", type=Path, nargs="?", default=Path(), metavar="PATH", help="the root (here)")
+    add("--optimize", action="store_true", help="also the workflow that answers `/optimize`")
+    add("--action", metavar="OWNER/NAME@COMMIT", help="the release that the workflows shall use")
+
+
 def _gpus(text: str) -> int:
     return -1 if text == "all" else _count(text)
 
@@ -310,6 +323,12 @@ def _optimize(options: argparse.Namespace) -> int:
     from pitstop.bot.optimize import command
 
     return command.run(options)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from pitstop.bot import init
+
+    return init.run(options)
 
 
 def _rules(options: argparse.Namespace) -> int:

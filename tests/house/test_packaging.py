@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION = PYPROJECT["project"]["version"]
 ROOTS = ("bot", "rules", "transforms", "runners")
+FOLDERS = {**{name: name for name in ROOTS}, "examples/workflows": "workflows"}
+"""Where packages lie in the repository, and their names below `pitstop`."""
 
 
 def run(*words: str | Path, cwd: Path) -> str:
@@ -94,8 +96,12 @@ def test_installed_package_works(
 
 def test_wheel_holds_exactly_the_files_of_the_packages(wheel: Path, source: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    files = (path.relative_to(source) for root in ROOTS for path in (source / root).rglob("*"))
-    assert names == {f"pitstop/{path}" for path in files if (source / path).is_file()}
+    assert names == {
+        f"pitstop/{package}/{path.relative_to(source / folder)}"
+        for folder, package in FOLDERS.items()
+        for path in (source / folder).rglob("*")
+        if path.is_file()
+    }
 
 
 def test_source_archive_gives_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:
@@ -114,15 +120,17 @@ def test_licence_travels_with_the_wheel(wheel: Path) -> None:
 
 def test_package_list_equals_the_folders_that_hold_files(source: Path) -> None:
     folders = {
-        "pitstop." + ".".join(path.parent.relative_to(source).parts)
-        for root in ROOTS
-        for path in (source / root).rglob("*")
+        ".".join(("pitstop", package, *path.parent.relative_to(source / folder).parts))
+        for folder, package in FOLDERS.items()
+        for path in (source / folder).rglob("*")
         if path.is_file()
     }
     assert set(PYPROJECT["tool"]["setuptools"]["packages"]) == folders
 
 
 def test_every_package_is_a_package() -> None:
+    where = {package: folder for folder, package in FOLDERS.items()}
     for name in PYPROJECT["tool"]["setuptools"]["packages"]:
-        folder = ROOT.joinpath(*name.split(".")[1:])
+        package, *inner = name.split(".")[1:]
+        folder = ROOT.joinpath(where[package], *inner)
         assert (folder / "__init__.py").is_file(), folder

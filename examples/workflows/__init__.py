@@ -1,0 +1,1 @@
+"""Workflows to copy, and what `pitstop init` writes."""
