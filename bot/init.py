@@ -156,6 +156,21 @@ _HEAD = """\
 """
 
 _TAIL = """
+# More that a job may say (places in its container: folders of the runner's machine):
+#     image: train:cuda12
+#     data: {/data: /srv/data}
+#     env: [OMP_NUM_THREADS]
+#     network: false
+#     gpus: 1
+#     steps: 25
+#     deadline: 120
+
+# optimize:
+#   image: train:latest     # what jobs run in; it must be on the runner's machine
+#   deadline: 240           # minutes for everything together
+#   memory: 64              # GiB of host memory that a job may use
+#   users: []               # who may use `/optimize` without the permission to write
+
 # Changes to the training itself (another batch, packing, LoRA) that `/optimize` may try.
 # allow: []
 """

@@ -158,7 +158,9 @@ def test_every_commented_key_is_valid() -> None:
     bare = re.sub(r"^# (?=(  )*[a-z_]+:|  )", "", text, flags=re.M)
     found = load_config(bare, "pitstop.yml")
     assert found.jobs["train"].launch.startswith("torchrun")
+    assert found.jobs["train"].data == {"/data": "/srv/data"}
     assert found.gpu == "H100"
+    assert found.optimize.image == "train:latest"
     assert load_config(text, "pitstop.yml") == Config()
 
 
