@@ -34,6 +34,8 @@ Count = typing.Annotated[int, Field(ge=1, le=100_000)]
 Image = typing.Annotated[
     str, Field(pattern=r"^[a-z0-9][A-Za-z0-9._:/@-]*$", min_length=1, max_length=300)
 ]
+Inside = typing.Annotated[str, Field(pattern=r"^[\w.][\w./-]*$", max_length=300)]
+Package = Literal["liger-kernel", "bitsandbytes", "torchao"]
 Folder = typing.Annotated[str, Field(pattern=r"^/[^\x00-\x1f:]*$", max_length=1000)]
 VariableName = typing.Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
 Login = typing.Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}$")]
@@ -112,6 +114,18 @@ class Optimizing(_Section):
 
     image: Image | None = Field(
         default=None, description="Image that jobs run in; it must be on the runner's machine."
+    )
+    dockerfile: Inside | None = Field(
+        default=None,
+        description="Dockerfile of the default branch that the image is built from, where no image"
+        " is named.",
+    )
+    context: Inside = Field(
+        default=".", description="Folder of the default branch that it is built in."
+    )
+    packages: tuple[Package, ...] = Field(
+        default=(),
+        description="Packages that changes may need and that are added to the image, as wheels.",
     )
     users: tuple[Login, ...] = Field(
         default=(),

@@ -86,6 +86,7 @@ OUTPUTS = {
     "go": "From the gate: true when the run may start.",
     "cancel": "From the gate: true when the run that is on shall end.",
     "request": "From the gate: what the later stages need, as JSON.",
+    "context": "From the gate: the commit of the default branch that the image is built from.",
     "number": "From the gate: the pull request's number.",
     "sha": "From the gate: the commit that may be run.",
 }

@@ -12,6 +12,7 @@ host. The daemon only knows the host's, so ours are translated by looking at our
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import posixpath
 import re
@@ -255,6 +256,34 @@ class DockerRunner:
                 cancel.wait(PAUSE)
             else:
                 time.sleep(PAUSE)
+
+    def build(self, tag: str, dockerfile: str, context: Path | None = None) -> None:
+        """Build an image: from a Dockerfile's text alone, or of that name in a context folder.
+
+        Builds have the network, so no folder of the job's project belongs into one. Raises
+        UnavailableError with the last words of a build that fails.
+        """
+        import docker
+
+        options: dict[str, Any] = {"path": str(context), "dockerfile": dockerfile}
+        if context is None:
+            options = {"fileobj": io.BytesIO(dockerfile.encode())}
+        try:
+            self._connected().images.build(tag=tag, rm=True, forcerm=True, **options)
+        except (docker.errors.DockerException, TypeError) as error:
+            raise UnavailableError(f"the image cannot be built: {_said(error)}") from error
+
+    def has(self, tag: str) -> bool:
+        """Whether the daemon has an image. Raises UnavailableError."""
+        import docker
+
+        try:
+            self._connected().images.get(tag)
+        except docker.errors.ImageNotFound:
+            return False
+        except docker.errors.DockerException as error:
+            raise UnavailableError(f"the docker daemon refuses: {_said(error)}") from error
+        return True
 
     def reap(self) -> int:
         """Remove containers of jobs that are past their time, left by a run that was killed."""

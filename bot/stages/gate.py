@@ -39,6 +39,7 @@ class Decision:
             "go": str(request is not None).lower(),
             "cancel": str(self.cancel).lower(),
             "request": request.to_json() if request else "",
+            "context": (request.environment.context_sha or "") if request else "",
             "number": str(request.number) if request else "",
             "sha": request.sha if request else "",
         }
@@ -175,8 +176,15 @@ class _Gate:
             allow=(*config.allow, *command.allow),
             deadline=60 * minutes,
             language=config.language,
-            environment=environment_of(config, job),
+            environment=environment_of(config, job, self._context(config, job)),
         )
+
+    def _context(self, config: Config, job: OptimizeJob | None) -> str | None:
+        """The commit of the default branch that an image is to be built from."""
+        if config.optimize.dockerfile is None or (job and job.image) or config.optimize.image:
+            return None
+        found = self._github.commit_of(self._github.default_branch())
+        return found.sha if found else None
 
 
 def chosen_job(command: Optimize, config: Config) -> tuple[str, str | None] | Refused:
@@ -205,12 +213,18 @@ def chosen_job(command: Optimize, config: Config) -> tuple[str, str | None] | Re
     return launch, name
 
 
-def environment_of(config: Config, job: OptimizeJob | None) -> RunEnvironment:
+def environment_of(
+    config: Config, job: OptimizeJob | None, context_sha: str | None = None
+) -> RunEnvironment:
     """Where a job runs, as the default branch says. A command typed without a job gets the
     image, and nothing else of the runner's machine."""
     memory = config.optimize.memory
     return RunEnvironment(
         image=(job.image if job else None) or config.optimize.image,
+        dockerfile=config.optimize.dockerfile if context_sha else None,
+        context=config.optimize.context,
+        context_sha=context_sha,
+        packages=config.optimize.packages,
         memory=int(memory * 2**30) if memory else None,
         multinode=config.multinode,
         network=job.network if job else False,

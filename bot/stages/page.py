@@ -32,7 +32,7 @@ def answer_page(
     sections = render.sections(
         "answer.md.j2",
         pull_url=where.pull.url if isinstance(where, Opened) else "",
-        pull_name=f"#{where.pull.number}" if isinstance(where, Opened) else "",
+        pull_name=Markdown(f"#{where.pull.number}" if isinstance(where, Opened) else ""),
         compare_url=f"{compare}/{base}...{where.branch}?expand=1"
         if isinstance(where, BranchOnly)
         else "",

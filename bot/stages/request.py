@@ -22,6 +22,7 @@ Login = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}(\[bot\])?$
 Ref = Annotated[str, Field(min_length=1, max_length=255)]
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 Ids = Annotated[tuple[Id, ...], Field(max_length=50)]
+Package = Literal["liger-kernel", "bitsandbytes", "torchao"]
 Number = Annotated[int, Field(ge=1)]
 
 
@@ -32,12 +33,17 @@ class _Model(pydantic.BaseModel):
 class RunEnvironment(_Model):
     """Where the job runs, by the default branch's configuration alone.
 
-    `image` None means the runner's own processes (single person's machine). `data` maps places in
+    The image is `image`, or is built from `dockerfile` in the folder `context` of the default
+    branch, which stood at `context_sha`; `packages` are added to it. `data` maps places in
     the container to folders of the host, read-only. `env` names variables of the runner that the
     job may see. `memory` in bytes.
     """
 
     image: Annotated[str, Field(max_length=300)] | None = None
+    dockerfile: Annotated[str, Field(max_length=300)] | None = None
+    context: Annotated[str, Field(max_length=300)] = "."
+    context_sha: Sha | None = None
+    packages: Annotated[tuple[Package, ...], Field(max_length=9)] = ()
     network: bool = False
     data: dict[str, str] = {}
     env: Annotated[tuple[str, ...], Field(max_length=100)] = ()

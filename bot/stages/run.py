@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,8 +31,9 @@ from pitstop.runners.job import Limits, Mount, Runner, RunnerError
 if TYPE_CHECKING:
     from pitstop.bot.optimize.session import Session
 
-WORK, BUNDLE = "pitstop-work", "pitstop-bundle"
-"""Folders of the workspace: what is worked in, and what is handed on."""
+WORK, BUNDLE, CONTEXT = "pitstop-work", "pitstop-bundle", "context"
+"""Folders of the workspace: what is worked in, what is handed on, and the default branch's
+checkout, where an image is built from it."""
 
 GRACE = 2.0
 """Seconds between TERM and KILL of a job: GitHub leaves ten to everything when it cancels."""
@@ -76,10 +77,11 @@ def work(
         shutil.rmtree(old, ignore_errors=True)
     session: Session | None = None
     try:
-        chosen = runner_for(settings.runner, request)
+        notes: list[str] = []
+        chosen = runner_for(settings.runner, request, settings.workspace / CONTEXT, notes)
         wanted = request_for(request, project, out, os.environ)
         session = optimize(wanted, chosen, cancel=cancel, say=say)
-        bundle, patches = bundle_of(session, request)
+        bundle, patches = bundle_of(session, request, notes)
     except (UserError, RunnerError, OSError) as error:
         bundle, patches = _failed(request, str(error), cancelled=cancel.is_set()), {}
     except Exception as error:
@@ -106,20 +108,17 @@ def checked_out(project: Path) -> str:
     return done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""
 
 
-def runner_for(name: str, request: RunRequest) -> Runner:
-    """The runner of the job. Raises UserError when the configuration names no image."""
+def runner_for(name: str, request: RunRequest, context: Path, notes: list[str]) -> Runner:
+    """The runner of the job, with its image made ready; `context` is the default branch's
+    checkout, `notes` takes what could not be had. Raises UserError and RunnerError."""
     if name == "local":
         from pitstop.runners.local_runner import LocalRunner
 
         return LocalRunner()
-    if request.environment.image is None:
-        raise UserError(
-            "no image is named for the job: set `optimize.image` (or `image` of the job) in"
-            " `.github/pitstop.yml` on the default branch"
-        )
+    from pitstop.bot.stages.images import image_for
     from pitstop.runners.docker_runner import DockerRunner
 
-    return DockerRunner(request.environment.image)
+    return DockerRunner(image_for(DockerRunner(), request.environment, context, notes))
 
 
 def request_for(
@@ -146,7 +145,6 @@ def request_for(
         limits=Limits(memory=where.memory, grace=GRACE),
         mounts=tuple(Mount(Path(source), target) for target, source in where.data.items()),
         env=tuple((name, environ[name]) for name in where.env if _may_see(name, environ)),
-        image=where.image,
         network=where.network,
         gpus=where.gpus,
         may_use_nodes=where.multinode,
@@ -162,8 +160,11 @@ def _may_see(name: str, environ: Mapping[str, str]) -> bool:
 # --- the bundle ------------------------------------------------------------------------------
 
 
-def bundle_of(session: Session, request: RunRequest) -> tuple[RunBundle, dict[str, bytes]]:
-    """What an optimization found out, and its patches by file name."""
+def bundle_of(
+    session: Session, request: RunRequest, notes: Sequence[str] = ()
+) -> tuple[RunBundle, dict[str, bytes]]:
+    """What an optimization found out, and its patches by file name; `notes` join what is not
+    verified."""
     from pitstop.bot.optimize.summary import summarise
 
     facts = session.record.facts
@@ -189,7 +190,7 @@ def bundle_of(session: Session, request: RunRequest) -> tuple[RunBundle, dict[st
             Dropped(id=id_, title=_cut(title, 200), outcome="not tried", why=_cut(why))
             for id_, title, why in told.not_tried[:200]
         ),
-        not_verified=tuple(_cut(line) for line in told.not_verified),
+        not_verified=tuple(_cut(line) for line in (*told.not_verified, *notes)),
         environment=tuple((_cut(name, 200), _cut(value)) for name, value in told.project[:30]),
         command=told.command_before[:4000],
         new_command=told.command_after[:8000] if told.command_after != told.command_before else "",

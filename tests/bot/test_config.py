@@ -55,6 +55,9 @@ jobs:
     deadline: 90
 optimize:
   image: train:1
+  dockerfile: docker/Dockerfile
+  context: docker
+  packages: [liger-kernel]
   users: [mona]
   deadline: 60
   memory: 64

@@ -117,4 +117,4 @@ def test_every_input_has_an_effect() -> None:
     for known in INPUTS:
         environment = {**ENVIRONMENT, known.variable: values[known.name]}
         assert read_settings(environment) != plain, known.name
-    assert len(OUTPUTS) == 9
+    assert len(OUTPUTS) == 10
