@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint bench-optimize bench-probe bench-recall bench-verdicts fix docs lock types clean
+.PHONY: help demo test lint bench bench-optimize bench-probe bench-recall bench-verdicts fix docs lock types clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 8
@@ -27,6 +27,9 @@ lint: .venv/.dev types  ## style, types, layers, workflows, schemas
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows examples/workflows/*.yml
 	$(BIN)/actionlint -shellcheck= -pyflakes= examples/workflows/*.yml
+
+bench: .venv/.dev  ## how long audits take: growth, start-up, a pull request, traces, and ARGS="CHECKOUT ..."
+	$(BIN)/python bench/audit.py $(ARGS)
 
 bench-optimize: .venv/.dev  ## example jobs, as they are and proved faster, on this machine
 	$(BIN)/python bench/optimize.py $(ARGS)

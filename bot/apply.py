@@ -11,15 +11,15 @@ from pathlib import Path
 
 from pitstop.bot.report import ReportedFinding
 from pitstop.rules.finding import Safety, Unread, UserError
-from pitstop.rules.tree import FolderTree, SourceFile, UnreadableError
+from pitstop.rules.tree import FolderTree, RepoTree, SourceFile, UnreadableError
 from pitstop.transforms.patch import Changed, Patch, apply_patches, unified_diff
 
 
 class SnapshotTree:
     """A folder that remembers what was read, so that a fix is only written over that text."""
 
-    def __init__(self, folder: FolderTree) -> None:
-        self.root = folder.root
+    def __init__(self, folder: RepoTree, root: Path | None = None) -> None:
+        self.root = folder.root if isinstance(folder, FolderTree) else root or Path()
         self._folder = folder
         self._read: dict[str, SourceFile] = {}
 

@@ -130,6 +130,7 @@ def _add_audit(audit: argparse.ArgumentParser) -> None:
     add("--gpus-per-node", type=_count, metavar="N", help="GPUs in each node")
     add("--nodes", type=_count, metavar="N", help="number of nodes")
     add("--config", type=Path, metavar="FILE", help="instead of .github/pitstop.yml")
+    add("--no-cache", action="store_true", help="read everything again, keep nothing")
 
 
 def _add_fix(fix: argparse.ArgumentParser) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import io
+import os
+import shutil
 import sys
-import typing
 from collections.abc import Iterator
 from pathlib import Path
 
-from pitstop.bot import worktree
+from pitstop.bot import cache, worktree
 from pitstop.bot.apply import Applied, SnapshotTree, apply_safe
 from pitstop.bot.audit import AuditRequest, Progress, audit_tree
 from pitstop.bot.config import Config, check_config, find_config, load_config, read_config
@@ -24,23 +26,55 @@ def audit(options: argparse.Namespace) -> int:
     folder: Path = options.path
     if folder.is_file():
         raise UserError(f"{folder} is a file; give the folder of the repository.")
-    tree = SnapshotTree(FolderTree(folder))
+    listed = FolderTree(folder)
+    if options.fix or options.base or options.report is not None or options.no_cache:
+        return _audited(SnapshotTree(listed), options)[1]
+    kept = cache.folder_of(os.environ)
+    key = cache.key_of(listed, *_facts_of(options))
+    found = cache.find(kept, key, listed.root)
+    if found is None:
+        reading = cache.ReadingTree(listed, listed.root)
+        text, code = _audited(SnapshotTree(reading, listed.root), options)
+        cache.keep(kept, key, reading.states, cache.Printed(text, code))
+        return code
+    _put(found.text, options)
+    if sys.stderr.isatty():
+        print("pitstop: nothing has changed since an earlier audit", file=sys.stderr)
+    return found.code
+
+
+def _facts_of(options: argparse.Namespace) -> tuple[object, ...]:
+    """What decides about the words of an audit, beyond the files of the tree."""
+    from pitstop.bot.text import LIST_WIDTH
+
+    apart = {"output", "command", "debug"}
+    stated = {name: value for name, value in vars(options).items() if name not in apart}
+    terminal = sys.stdout.isatty() and options.output is None
+    width = shutil.get_terminal_size().columns if terminal else LIST_WIDTH
+    colours = [os.environ.get(name) for name in ("NO_COLOR", "FORCE_COLOR", "TERM", "COLORTERM")]
+    own = _text(options.config) if options.config else ""
+    return stated, terminal, width, colours, own, worktree.revision_of(options.path), Path.cwd()
+
+
+def _audited(tree: SnapshotTree, options: argparse.Namespace) -> tuple[str, int]:
+    """Audit a tree and put the report where it belongs: its text, and the exit code."""
     config = config_of(options.config) if options.config else read_config(tree)
     with (
-        _with_base(request_of(options, config), folder, options.base) as request,
+        _with_base(request_of(options, config), options.path, options.base) as request,
         shown_progress() as progress,
     ):
         report = audit_tree(tree, request, progress=progress)
     shown = _introduced(report)
     applied = apply_safe(tree, shown.findings) if options.fix else None
     older = len(report.findings) - len(shown.findings)
-    _deliver(shown, tree, options, older)
+    text = _written(shown, tree, options, older)
+    _put(text, options)
     if options.report is not None:
         _write_reports(report, options, config)
     if applied is not None:
         _tell(applied, with_diff=options.format == "text")
     left = shown if applied is None else _without(shown, applied.fixed)
-    return _exit_code(left, options.fail_on or config.fail_on)
+    return text, _exit_code(left, options.fail_on or config.fail_on)
 
 
 def _write_reports(report: Report, options: argparse.Namespace, config: Config) -> None:
@@ -154,41 +188,39 @@ def _without(report: Report, fixed: tuple[ReportedFinding, ...]) -> Report:
     return dataclasses.replace(report, findings=left)
 
 
-def _deliver(report: Report, tree: SnapshotTree, options: argparse.Namespace, older: int) -> None:
-    """Print the report, or write it to the file that the options name."""
+def _put(text: str, options: argparse.Namespace) -> None:
+    """Print a report, or write it to the file that the options name."""
     if options.output is None:
-        _write(report, tree, options, older, sys.stdout)
+        sys.stdout.write(text)
         return
     try:
         with options.output.open("w", encoding="utf-8", errors="backslashreplace") as file:
-            _write(report, tree, options, older, file)
+            file.write(text)
     except OSError as error:
         raise UserError(
             f"{options.output}: cannot be written ({error.strerror}); give another --output."
         ) from error
 
 
-def _write(
-    report: Report,
-    tree: SnapshotTree,
-    options: argparse.Namespace,
-    older: int,
-    file: typing.TextIO,
-) -> None:
+def _written(report: Report, tree: SnapshotTree, options: argparse.Namespace, older: int) -> str:
+    """The report in the form that the options name, for where it goes."""
     if options.format == "text":
         from pitstop.bot import text
 
-        text.TextReport(text.console(file), tree, folder=options.path).print(report, older=older)
-    elif options.format == "md":
+        to_file = options.output is not None
+        out = text.console(io.StringIO() if to_file else sys.stdout)
+        with out.capture() as captured:
+            text.TextReport(out, tree, folder=options.path).print(report, older=older)
+        return captured.get()
+    if options.format == "md":
         from pitstop.bot import report_markdown
 
-        file.write(report_markdown.full_report(report, older=older))
-    elif options.format == "sarif":
+        return str(report_markdown.full_report(report, older=older))
+    if options.format == "sarif":
         from pitstop.bot import sarif
 
-        file.write(sarif.to_sarif(report))
-    else:
-        file.write(report.to_json() + "\n")
+        return str(sarif.to_sarif(report))
+    return report.to_json() + "\n"
 
 
 def _tell(applied: Applied, *, with_diff: bool) -> None:

@@ -45,6 +45,14 @@ from demo.forge import Forge
 from tests.demo.openapi_check import problems
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests audit stays out of a person's own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 class Traffic:
     """What was wrong with the traffic of every forge that stopped, until somebody asks."""
 

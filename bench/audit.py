@@ -1,0 +1,367 @@
+"""`make bench`: how long an audit takes, on real repositories and on made ones that grow.
+
+The floor is what nobody can do without: `ast.parse` of every Python file, and reading all others
+that an audit may look at. TorchFix and flake8 (in an environment of their own) see the same
+folder. CPU seconds (user and system, children included) are the measure, since they hold on a
+busy machine too; wall seconds stand beside them. Prints Markdown; `--json FILE` keeps the figures.
+"""
+
+import argparse
+import ast
+import contextlib
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pitstop.rules.tree import FolderTree, UnreadableError
+
+ROOT = Path(__file__).resolve().parents[1]
+PITSTOP = (sys.executable, "-m", "pitstop.bot")
+SIZES = (100, 1_000, 5_000, 20_000)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took: wall and CPU seconds, peak memory in MB."""
+
+    wall: float
+    cpu: float
+    peak: float
+
+
+def cost_of(*command: str, cwd: Path | None = None) -> Cost:
+    """Run a command to its end; its exit code does not matter."""
+    began = time.perf_counter()
+    with subprocess.Popen(
+        command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        _, _, usage = os.wait4(process.pid, 0)
+        process.returncode = 0
+    wall = time.perf_counter() - began
+    return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def best_of(runs: int, *command: str, cwd: Path | None = None) -> Cost:
+    """The run with the least CPU seconds: what disturbs only adds."""
+    return min((cost_of(*command, cwd=cwd) for _ in range(runs)), key=lambda one: one.cpu)
+
+
+def floor(folder: Path) -> None:
+    """Parse every Python file of a folder, read all others."""
+    tree = FolderTree(folder)
+    for path in tree.paths:
+        try:
+            text = tree.read(path).text
+        except UnreadableError:
+            continue
+        if path.endswith(".py"):
+            with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+                ast.parse(text)
+
+
+# --- made repositories -----------------------------------------------------------------------
+
+MODULE = '''"""Part {n} of a project that trains."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Samples{n}(Dataset):
+    def __init__(self, rows, width=64):
+        self.rows = rows
+        self.width = width
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        row = self.rows[index]
+        return torch.tensor(row["input"][: self.width]), row["label"]
+
+
+class Block{n}(nn.Module):
+    def __init__(self, width=64, heads=4, dropout=0.1):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, heads, dropout=dropout, batch_first=True)
+        wide = 4 * width
+        self.mlp = nn.Sequential(nn.Linear(width, wide), nn.GELU(), nn.Linear(wide, width))
+
+    def forward(self, x, mask=None):
+        y = self.norm(x)
+        y, _ = self.attention(y, y, y, attn_mask=mask, need_weights=False)
+        x = x + y
+        return x + self.mlp(x)
+
+
+def helper_{n}(values, scale=1.0, offset=0):
+    found = {{}}
+    for index, value in enumerate(values):
+        if value is None:
+            continue
+        key = f"{{index}}:{{type(value).__name__}}"
+        found[key] = (float(value) * scale + offset, index)
+    return sorted(found.items(), key=lambda item: item[1])
+'''
+LOOP = """
+
+def train(rows):
+    samples = Samples{n}(rows)
+    loader = DataLoader(samples, batch_size=32, shuffle=True, num_workers=4, pin_memory=True)
+    model = Block{n}().cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    for inputs, labels in loader:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(inputs.cuda()).mean(1), labels.cuda())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+if __name__ == "__main__":
+    import json
+    import sys
+
+    train(json.load(open(sys.argv[1])))
+"""
+CONFIG = """model_name_or_path: Qwen/Qwen2.5-7B-Instruct
+stage: sft
+do_train: true
+finetuning_type: lora
+dataset: part_{n}
+template: qwen
+cutoff_len: 2048
+output_dir: saves/{n}
+per_device_train_batch_size: 2
+gradient_accumulation_steps: 8
+learning_rate: 1.0e-4
+bf16: true
+dataloader_num_workers: 4
+logging_steps: 10
+save_steps: 500
+"""
+
+
+def make_repository(folder: Path, files: int) -> None:
+    """A repository of so many files: eight of ten Python, one of them a program with its launch
+    script, the others configurations, data and words."""
+    for n in range(files):
+        home = folder / f"part{n // 100:03d}"
+        home.mkdir(parents=True, exist_ok=True)
+        kind = n % 20
+        if kind < 16:
+            text = MODULE.format(n=n) + (LOOP.format(n=n) if kind == 0 else "")
+            (home / f"module{n}.py").write_text(text)
+        elif kind == 16:
+            (home / f"run{n}.sh").write_text(
+                f"#!/bin/bash\nset -e\ncd $(dirname $0)\npython module{n - 16}.py data.json\n"
+            )
+        elif kind == 17:
+            (home / f"sft{n}.yaml").write_text(CONFIG.format(n=n))
+        elif kind == 18:
+            rows = [{"name": f"row {n} {i}", "value": i * 0.5} for i in range(40)]
+            (home / f"data{n}.json").write_text(json.dumps(rows, indent=1))
+        else:
+            (home / f"notes{n}.md").write_text(f"# Notes {n}\n\n" + "Words about it.\n" * 30)
+
+
+# --- the tables ------------------------------------------------------------------------------
+
+
+def whole(folders: list[Path], tools: Path | None, runs: int) -> Iterator[dict[str, object]]:
+    """Each repository: floor, audit, and the other tools."""
+    for folder in folders:
+        low = best_of(runs, sys.executable, __file__, "--floor", str(folder))
+        audit = best_of(runs, *PITSTOP, "audit", str(folder), "--format", "json", "--no-cache")
+        row: dict[str, object] = {
+            "repository": folder.name,
+            "python files": sum(1 for _ in folder.rglob("*.py")),
+            "floor s": low.cpu,
+            "audit s": audit.cpu,
+            "of the floor": audit.cpu / low.cpu,
+            "audit wall s": audit.wall,
+            "peak MB": audit.peak,
+        }
+        if tools is not None:
+            other = cost_of(str(tools / "torchfix"), str(folder))
+            row |= {"TorchFix s": other.cpu, "TorchFix / audit": other.cpu / audit.cpu}
+            row["flake8 s"] = cost_of(str(tools / "flake8"), "--select=TOR", str(folder)).cpu
+        yield row
+
+
+def growth(runs: int) -> Iterator[dict[str, object]]:
+    """Made repositories of growing size, cold and warm."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as made:
+        for files in SIZES:
+            folder = Path(made) / str(files)
+            make_repository(folder, files)
+            command = (*PITSTOP, "audit", str(folder), "--format", "json")
+            cold = best_of(runs, *command, "--no-cache")
+            row: dict[str, object] = {
+                "files": files,
+                "cpu s": cold.cpu,
+                "ms per file": 1e3 * cold.cpu / files,
+                "wall s": cold.wall,
+                "peak MB": cold.peak,
+            }
+            cost_of(*command)
+            row["warm wall s"] = cost_of(*command).wall
+            yield row
+
+
+def startup(runs: int) -> Iterator[dict[str, object]]:
+    """The least that a call costs."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as empty:
+        for name, command in (
+            ("python -c pass", (sys.executable, "-c", "pass")),
+            ("pitstop --version", (*PITSTOP, "--version")),
+            ("audit of an empty folder", (*PITSTOP, "audit", empty)),
+        ):
+            found = [cost_of(*command) for _ in range(max(5, runs))]
+            yield {
+                "call": name,
+                "wall ms": 1e3 * min(one.wall for one in found),
+                "cpu ms": 1e3 * min(one.cpu for one in found),
+                "peak MB": min(one.peak for one in found),
+            }
+
+
+def imports() -> Iterator[dict[str, object]]:
+    """The dearest imports of an audit of nothing, cumulative."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as empty:
+        command = [sys.executable, "-X", "importtime", "-m", "pitstop.bot", "audit", empty]
+        told = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    rows = []
+    for line in told.splitlines():
+        parts = line.removeprefix("import time:").split("|")
+        if len(parts) == 3 and parts[1].strip().isdigit():
+            rows.append((int(parts[1]) / 1e3, parts[2].strip()))
+    for milliseconds, name in sorted(rows, reverse=True)[:12]:
+        yield {"import": name, "cumulative ms": milliseconds}
+
+
+def pull() -> Iterator[dict[str, object]]:
+    """A pull request of five files in a repository of 5,000, reviewed on a GitHub of our own."""
+    sys.path.insert(0, str(ROOT))
+    from demo.forge import Forge
+    from demo.run_demo import check_out, run_action
+
+    with tempfile.TemporaryDirectory(prefix="bench-") as made:
+        folder = Path(made)
+        make_repository(folder / "files", 5_000)
+        files = {
+            path.relative_to(folder / "files").as_posix(): path.read_text()
+            for path in (folder / "files").rglob("*")
+            if path.is_file()
+        }
+        with Forge(folder / "git") as forge:
+            repo = forge.create_repo(files)
+            changed = {
+                path: text.replace("num_workers=4", "num_workers=0").replace("bf16: true\n", "")
+                for path, text in sorted(files.items())
+                if "num_workers=4" in text or "bf16: true" in text
+            }
+            opened = repo.open_pull(dict(list(changed.items())[:5]))
+            assert check_out is not None
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            calls, began = len(forge.log), time.perf_counter()
+            code = run_action(forge, opened, folder)
+            wall = time.perf_counter() - began
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            asked = [one for one in list(forge.log)[calls:] if ".git/" not in one.request.path]
+            yield {
+                "exit code": code,
+                "wall s, checkout included": wall,
+                "cpu s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+                "peak MB": after.ru_maxrss / 1024,
+                "GitHub calls": len(asked),
+                "comments": len(opened.review_comments()),
+            }
+
+
+def traces(size: int) -> Iterator[dict[str, object]]:
+    """A made profiler trace of so many MB, read event by event."""
+    from pitstop.runners.traces.reader import read_events
+
+    with tempfile.TemporaryDirectory(prefix="bench-") as made:
+        file = Path(made) / "trace.json"
+        written = 0
+        with file.open("w") as out:
+            out.write('{"schemaVersion": 1, "traceEvents": [\n')
+            n = 0
+            while written < size * 10**6:
+                event = {
+                    "ph": "X", "cat": "kernel" if n % 3 else "cpu_op", "name": f"kernel_{n % 97}",
+                    "pid": 0, "tid": 7, "ts": n * 10.5, "dur": 8.25,
+                    "args": {"External id": n, "stream": 7, "correlation": n},
+                }  # fmt: skip
+                written += out.write(("," if n else "") + json.dumps(event) + "\n")
+                n += 1
+            out.write("]}\n")
+        began = time.process_time()
+        events = sum(1 for _ in read_events(file))
+        cpu = time.process_time() - began
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        yield {"MB": size, "events": events, "MB/s": size / cpu, "peak MB of this process": peak}
+
+
+def show(title: str, rows: Iterator[dict[str, object]], kept: dict[str, object]) -> None:
+    """Print a table as its rows come."""
+    print(f"\n## {title}\n")
+    found = []
+    for row in rows:
+        if not found:
+            print("| " + " | ".join(row) + " |\n|" + " --- |" * len(row))
+        found.append(row)
+        cells = [f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()]
+        print("| " + " | ".join(cells) + " |", flush=True)
+    kept[title] = found
+
+
+def main() -> int:
+    """Every table, or those named."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("repositories", nargs="*", type=Path, help="checkouts to audit as a whole")
+    parser.add_argument("--only", default="", help="tables, by the first words of their titles")
+    parser.add_argument("--tools", type=Path, help="folder with torchfix and flake8")
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--trace", type=int, default=200, help="MB of the made trace")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--floor", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.floor:
+        floor(chosen.floor)
+        return 0
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()},"
+        f" load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}"
+    )
+    tables: list[tuple[str, Callable[[], Iterator[dict[str, object]]]]] = [
+        ("whole repositories", lambda: whole(chosen.repositories, chosen.tools, chosen.runs)),
+        ("growth", lambda: growth(chosen.runs)),
+        ("start-up", lambda: startup(chosen.runs)),
+        ("imports", imports),
+        ("pull request", pull),
+        ("traces", lambda: traces(chosen.trace)),
+    ]
+    kept: dict[str, object] = {}
+    for title, rows in tables:
+        if chosen.only in title and (title != "whole repositories" or chosen.repositories):
+            show(title, rows(), kept)
+    if chosen.json:
+        chosen.json.write_text(json.dumps(kept, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
