@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint bench bench-optimize bench-probe bench-recall bench-verdicts fix docs lock types clean
+.PHONY: help demo test lint bench bench-optimize bench-probe bench-recall bench-verdicts fuzz fix docs lock types clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 8
@@ -42,6 +42,9 @@ bench-recall: .venv/.dev  ## whether faults that are put into real jobs are foun
 
 bench-verdicts: .venv/.dev  ## how often verdicts are right where the truth is known
 	$(BIN)/python bench/verdicts.py $(ARGS)
+
+fuzz: .venv/.dev  ## readers on texts that nobody would write, FUZZ_SECONDS each
+	$(BIN)/python bench/fuzz.py $(ARGS)
 
 fix: .venv/.dev  ## mend what the tools can mend
 	$(BIN)/ruff check --fix .

@@ -291,7 +291,7 @@ def pull() -> Iterator[dict[str, object]]:
 
 def traces(size: int) -> Iterator[dict[str, object]]:
     """A made profiler trace of so many MB, read event by event."""
-    from pitstop.runners.traces.reader import read_events
+    from pitstop.runners.traces.reader import Trace
 
     with tempfile.TemporaryDirectory(prefix="bench-") as made:
         file = Path(made) / "trace.json"
@@ -309,7 +309,7 @@ def traces(size: int) -> Iterator[dict[str, object]]:
                 n += 1
             out.write("]}\n")
         began = time.process_time()
-        events = sum(1 for _ in read_events(file))
+        events = sum(1 for _ in Trace(file).events())
         cpu = time.process_time() - began
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         yield {"MB": size, "events": events, "MB/s": size / cpu, "peak MB of this process": peak}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import typing
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -57,7 +58,9 @@ def read(text: str) -> Document:
         return Document(problems=(Problem(1, f"longer than {MAX_CHARACTERS:,} characters"),))
     loader = ruamel.yaml.YAML(typ="safe", pure=True)
     try:
-        node = loader.compose(text.removeprefix("\ufeff"))
+        with warnings.catch_warnings():  # a second anchor of one name is no matter for stderr
+            warnings.simplefilter("ignore")
+            node = loader.compose(text.removeprefix("\ufeff"))
         return _Reader(loader).document(node)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

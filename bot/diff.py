@@ -103,7 +103,12 @@ def parse(lines: Iterable[bytes]) -> Diff:
 
 def parse_patch(patch: str) -> tuple[Hunk, ...]:
     """The hunks of one file as the API gives them, without any header."""
-    lines = patch.encode("utf-8", "surrogateescape").split(b"\n")
+    # JSON may hold any half of a surrogate pair; those of undecodable bytes become these again.
+    try:
+        data = patch.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        data = patch.encode("utf-8", "replace")
+    lines = data.split(b"\n")
     return tuple(_hunks(_Lines(lines)))
 
 

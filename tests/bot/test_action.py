@@ -311,13 +311,14 @@ def test_bots_are_ignored(forge: Forge, tmp_path: Path) -> None:
     assert writes(forge) == []
 
 
-def test_command_is_acknowledged_as_not_there_yet(
+def test_command_reaches_the_gate(
     forge: Forge, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pull = forge.create_repo({"a": lines()}).open_pull({"a": lines("3 SLOW")})
     payload = pull.comment("/optimize --steps 5")
     assert review(forge, pull, tmp_path, event=payload, name="issue_comment") == 0
-    assert "not part of this version" in capsys.readouterr().out
+    assert "Refused: Pitstop had not reviewed the present commit" in capsys.readouterr().out
+    assert "go<<" in (tmp_path / "output").read_text()
 
 
 def test_newer_commits_silence_an_old_run(
