@@ -6,12 +6,20 @@ WORKERS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test lint bench bench-optimize bench-probe bench-recall bench-verdicts fuzz fix docs lock types clean
+.PHONY: demo-optimize screenshots
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 8
 
 demo: .venv/.run  ## install into .venv and show a review of a pull request
 	$(BIN)/python demo/run_demo.py $(ARGS)
+
+demo-optimize: .venv/.torch  ## install PyTorch too, and show /optimize up to the follow-up pull request
+	$(BIN)/python demo/optimize_demo.py $(ARGS)
+
+screenshots: demo demo-optimize  ## take the pictures of the README with a headless Chromium
+	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium
+	$(BIN)/python demo/picture.py
 
 test: .venv/.dev lint  ## every check and every test
 	.ci/engine
@@ -81,6 +89,11 @@ types:
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet torch==2.13.0
 	$(BIN)/pip install --quiet --require-hashes --no-deps -r requirements/models.txt
+	@touch $@
+
+# The build for CPUs where nothing else is wanted: it is a tenth of the size.
+.venv/.torch: .venv/.run
+	$(BIN)/pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0
 	@touch $@
 
 .venv/.made:

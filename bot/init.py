@@ -167,6 +167,9 @@ _TAIL = """
 
 # optimize:
 #   image: train:latest     # what jobs run in; it must be on the runner's machine
+#   dockerfile: Dockerfile  # or: what it is built from, on the default branch
+#   context: .
+#   packages: [liger-kernel]  # added to the image, for changes that need them
 #   deadline: 240           # minutes for everything together
 #   memory: 64              # GiB of host memory that a job may use
 #   users: []               # who may use `/optimize` without the permission to write

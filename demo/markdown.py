@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from html import escape
 
+from demo.chart import chart
 from demo.markup import Html, joined, tag
 
 # Called with the info word and the code of a fence; None leaves it to the reader.
@@ -118,6 +119,8 @@ class _Blocks:
         special = self.fence(word, "\n".join(code)) if self.fence else None
         if special is not None:
             return special
+        if word == "mermaid" and (picture := chart("\n".join(code))) is not None:
+            return picture
         if word == "diff":
             return tag("pre", *(_diff_line(line) for line in code), class_="code")
         return tag("pre", tag("code", "\n".join(code)), class_="code")

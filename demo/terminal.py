@@ -64,18 +64,18 @@ class Terminal:
         """The summary, each comment under its place with the suggestion, and the checks."""
         for comment in talk:
             self.heading(f"Summary by {comment['user']['login']}")
-            self._markdown(comment["body"])
+            self.markdown(comment["body"])
         for comment in comments:
             self.heading(_place(comment))
             self._code(comment["diff_hunk"].split("\n")[1:][-3:])
             self.line()
-            self._markdown(comment["body"])
+            self.markdown(comment["body"])
         for check in checks:
             self.heading(f"Check {check['name']}: {check['conclusion'] or check['status']}")
             annotations = f"{len(check['annotations'])} annotations"
             self.line(f"  {check['output']['title'] or ''} ({annotations})")
 
-    def _markdown(self, text: str) -> None:
+    def markdown(self, text: str) -> None:
         """Markdown as it reads: markers and tags gone, code and suggestions in colour."""
         word: str | None = None
         marks = ""
@@ -90,10 +90,14 @@ class Terminal:
             fence = FENCE.match(line)
             if word is None and fence:
                 marks, word = fence[1], fence[2]
+                if word == "mermaid":
+                    self.line(self._styled("    (a figure, on the page)", "dim"))
                 if word == "suggestion":
                     self.line(self._styled("    Suggested change:", "dim"))
             elif word is not None and line.strip() == marks:
                 word = None
+            elif word == "mermaid":
+                continue
             elif word is not None:
                 self._code([f"+{line}" if word == "suggestion" else line])
             else:
@@ -164,4 +168,5 @@ def column_widths(wanted: list[int], total: int) -> list[int]:
 def _plain(text: str) -> str:
     """Without the marks of emphasis, code and links."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    return re.sub(r"\*\*|`|~~|&\w+;|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)", "", text).strip()
+    text = re.sub(r"\*\*|`|~~|&\w+;|(?<![\w\\])\*(?=\S)|(?<=[^\s\\])\*(?!\w)", "", text)
+    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", text).strip()

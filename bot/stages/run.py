@@ -39,6 +39,9 @@ GRACE = 2.0
 """Seconds between TERM and KILL of a job: GitHub leaves ten to everything when it cancels."""
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY", re.IGNORECASE)
+_OF_THE_MACHINE = ("Project", "Start")
+"""Facts that mean nothing elsewhere: a folder of the machine, and a commit of the copy in it."""
+
 _RUNNER_S = ("GITHUB_", "ACTIONS_", "INPUT_", "RUNNER_")
 
 
@@ -191,7 +194,11 @@ def bundle_of(
             for id_, title, why in told.not_tried[:200]
         ),
         not_verified=tuple(_cut(line) for line in (*told.not_verified, *notes)),
-        environment=tuple((_cut(name, 200), _cut(value)) for name, value in told.project[:30]),
+        environment=tuple(
+            (_cut(name, 200), _cut(value))
+            for name, value in told.project[:30]
+            if name not in _OF_THE_MACHINE
+        ),
         command=told.command_before[:4000],
         new_command=told.command_after[:8000] if told.command_after != told.command_before else "",
         losses=(tuple(parity.get("before", ()))[:500], tuple(parity.get("after", ()))[:500]),

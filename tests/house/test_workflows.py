@@ -8,6 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from pitstop.bot.settings import INPUTS, MODES, OUTPUTS
+from pitstop.bot.stages.run import CONTEXT
 
 FOLDER = Path(__file__).parents[2] / "examples" / "workflows"
 FILES = sorted(FOLDER.glob("*.yml"))
@@ -59,8 +60,11 @@ def test_the_run_stage_has_nothing_to_lose() -> None:
     job = read("optimize.yml")["jobs"]["run"]
     assert job["permissions"] == {"contents": "read"}
     assert "secrets." not in (FOLDER / "optimize.yml").read_text()
-    checkout, run, _ = steps(job)
+    checkout, context, run, _ = steps(job)
     assert checkout["with"]["persist-credentials"] is False
+    assert context["with"]["persist-credentials"] is False
+    assert context["with"]["ref"] == "${{ needs.gate.outputs.context }}"
+    assert context["with"]["path"] == CONTEXT
     assert checkout["with"]["ref"] == "${{ needs.gate.outputs.sha }}"
     assert checkout["with"]["path"] == next(i.default for i in INPUTS if i.name == "folder")
     assert run["with"]["github-token"] == ""
