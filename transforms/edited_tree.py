@@ -21,18 +21,21 @@ _PINS = re.compile(
 
 
 class EditedTree:
-    """A tree with edits applied to some of its files."""
+    """A tree with edits applied to some of its files, and with new ones (path and text)."""
 
-    def __init__(self, tree: RepoTree, edits: Iterable[Edit]) -> None:
+    def __init__(
+        self, tree: RepoTree, edits: Iterable[Edit], new_files: Iterable[tuple[str, str]] = ()
+    ) -> None:
         self._tree = tree
+        self._new = dict(new_files)
         self._edits: dict[str, list[Edit]] = {}
         for edit in edits:
             self._edits.setdefault(edit.path, []).append(edit)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The same files."""
-        return self._tree.paths
+        """The same files, and the new ones."""
+        return tuple(sorted({*self._tree.paths, *self._new})) if self._new else self._tree.paths
 
     @property
     def unread(self) -> tuple[Unread, ...]:
@@ -41,6 +44,8 @@ class EditedTree:
 
     def read(self, path: str) -> SourceFile:
         """The file's text after the edits."""
+        if path in self._new:
+            return SourceFile(path, self._new[path])
         file = self._tree.read(path)
         edits = self._edits.get(path)
         return SourceFile(path, apply_edits(file, edits)) if edits else file

@@ -7,6 +7,7 @@ that the named kind of change may touch, and nothing else.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -61,11 +62,14 @@ def offers(store: git.Store, request: RunRequest, bundle: ReadBundle) -> tuple[O
 def _check(change: Kept, files: Sequence[git.ChangedFile]) -> None:
     if not files:
         raise _refused(change, "it changes nothing")
-    suffixes = kind_of(change.id).suffixes
+    kind = kind_of(change.id)
+    suffixes = kind.suffixes
     for file in files:
         path = PurePosixPath(file.path)
         shown = plain(file.path)[:200]
-        if file.status != "M" or file.mode_before != file.mode_after:
+        in_place = file.status == "M" and file.mode_before == file.mode_after
+        created = file.status == "A" and kind.creates and path.suffix in (".json", ".yaml")
+        if not in_place and not (created and file.mode_after == "100644"):
             raise _refused(change, f"it does more to {shown} than change its text")
         if file.mode_after not in PLAIN_MODES:
             raise _refused(change, f"{shown} is no plain file")
@@ -82,17 +86,20 @@ class Kind:
 
     title: str
     suffixes: frozenset[str]
+    creates: bool = False
 
 
 def kind_of(change: str) -> Kind:
     """A rule's fix, a recipe or a plan row. Raises UserError for an id that is none of them."""
+    from pitstop.transforms.creations import creations
     from pitstop.transforms.plans import plan_rows
     from pitstop.transforms.recipe import recipes
 
     code = frozenset({".py"})
     for row in plan_rows():
         if row.id == change:
-            return Kind(row.title, code if row.change in recipes() else SUFFIXES)
+            made = row.change in creations()
+            return Kind(row.title, code if row.change in recipes() else SUFFIXES, made)
     for info in all_rules():
         if info.id == change:
             return Kind(f"Mend {info.id}: {info.title[:1].lower()}{info.title[1:]}", SUFFIXES)
@@ -106,8 +113,9 @@ def kind_of(change: str) -> Kind:
 def commit_message(change: Kept, request: RunRequest) -> str:
     """What, why, the measured effect, and what it was measured on. Words from the run can link
     to nothing and mention nobody."""
+    said = (plain(text) for text in (change.why, change.effect, change.losses) if text)
     lines = [kind_of(change.id).title[:100], ""]
-    lines += [plain(text) for text in (change.why, change.effect, change.losses) if text]
+    lines += [textwrap.fill(text, 72, break_long_words=False) for text in said]
     lines += ["", f"{BOUND}: {request.sha}", f"Pitstop-Change: {change.id}"]
     return "\n".join(lines) + "\n"
 

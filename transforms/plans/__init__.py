@@ -23,6 +23,7 @@ from pitstop.rules.job import TrainingJob
 from pitstop.rules.knobs import knobs
 from pitstop.rules.pysource import PyModule
 from pitstop.rules.row_reader import read_condition
+from pitstop.transforms.creations import creations
 from pitstop.transforms.fixes import change_of
 from pitstop.transforms.patch import Changed, Outcome, Patch, Refused
 from pitstop.transforms.recipe import Numerics, Recipe, recipes
@@ -271,6 +272,9 @@ def _outcome(
     recipe = recipes().get(row.change)
     if recipe is not None:
         return _everywhere(recipe, job, facts, args)
+    creation = creations().get(row.change)
+    if creation is not None:
+        return creation(job, facts, **args)
     return change_of(Fix(row.change, args, Safety.VERIFY, row.title), job, facts)
 
 
