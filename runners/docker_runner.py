@@ -85,14 +85,23 @@ class DockerRunner:
         for folder in (job.folder, job.scratch):
             self._on_host(folder)
         if job.gpus is not None:
-            self._check_gpus(client)
+            self._check_gpus()
 
-    def _check_gpus(self, client: docker.DockerClient) -> None:
-        """Whether the daemon hands out GPUs (the NVIDIA container toolkit, or CDI)."""
+    def has_gpus(self) -> bool:
+        """Whether the daemon hands out GPUs (the NVIDIA container toolkit's runtime). Raises
+        UnavailableError."""
+        return "nvidia" in self._about().get("Runtimes", {})
+
+    def _about(self) -> Mapping[str, Any]:
         try:
-            about = client.info()
+            about: Mapping[str, Any] = self._connected().info()
         except Exception as error:
             raise UnavailableError(f"the docker daemon refuses: {_said(error)}") from error
+        return about
+
+    def _check_gpus(self) -> None:
+        """Raises UnavailableError where neither the toolkit nor CDI is there."""
+        about = self._about()
         known = {*about.get("Runtimes", {}), *(about.get("CDISpecDirs") or ())}
         if not any("nvidia" in str(name) or "cdi" in str(name) for name in known):
             raise UnavailableError(

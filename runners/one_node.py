@@ -74,8 +74,8 @@ def free_port() -> int:
 
 
 def on_one_node(text: str, gpus: int | None, port: int | None = None) -> Rewritten:
-    """The typed command `text` for one machine with so many GPUs (None: on the CPU, where as many
-    processes are started as were asked for).
+    """The typed command `text` for one machine with so many GPUs (None, on the CPU, and -1, all
+    of them: as many processes are started as were asked for).
 
     A command of one node only gets a port of its own, where its launcher has one to set. Raises
     UserError for a command that cannot be brought to one node.
@@ -86,9 +86,9 @@ def on_one_node(text: str, gpus: int | None, port: int | None = None) -> Rewritt
         return _with_port(text, launch, port)
     if not launch.words or take_apart(launch.words, len(launch.words)) is None:
         raise UserError(f"{text!r}: the command on each node cannot be found in it")
-    wanted = launch.processes or gpus or 1
-    here = wanted if gpus is None else min(wanted, gpus)
-    return _downgraded(launch, max(1, here), port)
+    known = gpus if gpus is not None and gpus > 0 else None
+    wanted = launch.processes or known or 1
+    return _downgraded(launch, wanted if known is None else min(wanted, known), port)
 
 
 def _downgraded(launch: LaunchCommand, processes: int, port: int) -> Rewritten:

@@ -82,7 +82,7 @@ def work(
     try:
         notes: list[str] = []
         chosen = runner_for(settings.runner, request, settings.workspace / CONTEXT, notes)
-        wanted = request_for(request, project, out, os.environ)
+        wanted = request_for(request, project, out, os.environ, gpus=gpus_for(chosen, request))
         session = optimize(wanted, chosen, cancel=cancel, say=say)
         bundle, patches = bundle_of(session, request, notes)
     except (UserError, RunnerError, OSError) as error:
@@ -124,8 +124,23 @@ def runner_for(name: str, request: RunRequest, context: Path, notes: list[str]) 
     return DockerRunner(image_for(DockerRunner(), request.environment, context, notes))
 
 
+def gpus_for(runner: Runner, request: RunRequest) -> int | None:
+    """How many GPUs the job's container gets: what the configuration says, else all that docker
+    hands out (-1), none where it hands out none."""
+    from pitstop.runners.docker_runner import DockerRunner
+
+    if request.environment.gpus is not None or not isinstance(runner, DockerRunner):
+        return request.environment.gpus
+    return -1 if runner.has_gpus() else None
+
+
 def request_for(
-    request: RunRequest, project: Path, out: Path, environ: Mapping[str, str]
+    request: RunRequest,
+    project: Path,
+    out: Path,
+    environ: Mapping[str, str],
+    *,
+    gpus: int | None = None,
 ) -> OptimizeRequest:
     """The gate's request as one of an optimization on this machine."""
     where = request.environment
@@ -149,7 +164,7 @@ def request_for(
         mounts=tuple(Mount(Path(source), target) for target, source in where.data.items()),
         env=tuple((name, environ[name]) for name in where.env if _may_see(name, environ)),
         network=where.network,
-        gpus=where.gpus,
+        gpus=gpus,
         may_use_nodes=where.multinode,
         language=request.language,
     )

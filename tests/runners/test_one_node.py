@@ -30,6 +30,13 @@ CASES = [
         id="torchrun with c10d, a module, and a program that counts nodes itself",
     ),
     pytest.param(
+        "torchrun --nnodes=2 --nproc-per-node=4 t.py",
+        -1,
+        B,
+        "torchrun --standalone --nproc-per-node=4 --max-restarts=0 t.py",
+        id="all GPUs, however many there are",
+    ),
+    pytest.param(
         "python -m torch.distributed.run --nnodes=2 --nproc_per_node=4 train.py",
         8,
         B,

@@ -18,9 +18,11 @@ from pitstop.bot.optimize.request import Sizes
 from pitstop.bot.settings import read_settings
 from pitstop.bot.stages import run as run_module
 from pitstop.bot.stages.bundle import read_run_bundle
-from pitstop.bot.stages.request import RunRequest, read_request
-from pitstop.bot.stages.run import request_for
+from pitstop.bot.stages.request import RunEnvironment, RunRequest, read_request
+from pitstop.bot.stages.run import gpus_for, request_for
 from pitstop.rules.finding import UserError
+from pitstop.runners.docker_runner import DockerRunner
+from pitstop.runners.local_runner import LocalRunner
 from tests.bot.optimize.test_loop import SLOW_LOADER
 from tests.bot.reviewing import Time
 from tests.bot.stages.conftest import CONFIG, Stage, outputs
@@ -138,6 +140,27 @@ def test_secrets_are_not_passed_on_even_when_they_are_listed(tmp_path: Path) -> 
     environ = dict.fromkeys(names[:-1], "1")
     made = request_for(request, tmp_path, tmp_path / "out", environ)
     assert made.env == (("OMP_NUM_THREADS", "1"),)
+
+
+@pytest.mark.parametrize(
+    ("stated", "handed_out", "given"),
+    [(None, True, -1), (None, False, None), (2, True, 2), (2, False, 2)],
+)
+def test_a_job_gets_all_gpus_unless_told_otherwise(
+    stated: int | None, handed_out: bool, given: int | None
+) -> None:
+    class Daemon(DockerRunner):
+        def has_gpus(self) -> bool:
+            return handed_out
+
+    environment = RunEnvironment(gpus=stated)
+    request = RunRequest(
+        repository="o/r", number=1, sha="a" * 40, head_ref="x", head_repository="o/r",
+        base_ref="main", fork=False, comment=1, commenter="a", permission="write",
+        launch="python train.py", environment=environment,
+    )  # fmt: skip
+    assert gpus_for(Daemon("train:latest"), request) == given
+    assert gpus_for(LocalRunner(), request) == stated
 
 
 SEARCH = """
