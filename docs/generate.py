@@ -14,6 +14,7 @@ from pitstop.bot.config import config_schema
 from pitstop.bot.report import report_schema
 from pitstop.bot.settings import INPUTS, OUTPUTS
 from pitstop.bot.stages.bundle import bundle_schema
+from pitstop.bot.stages.command import HELP
 from pitstop.bot.stages.request import request_schema
 from pitstop.rules import engine
 
@@ -113,10 +114,16 @@ def inputs() -> str:
     return "\n".join(rows) + "\n"
 
 
+def options() -> str:
+    """What may be written after `/optimize`, as its help tells it."""
+    return HELP.partition("Behind `--`")[0].strip() + "\n"
+
+
 PARTS: dict[str, dict[str, typing.Callable[[], str]]] = {
     "configuration.md": {"keys": keys},
     "commands.md": {"commands": commands},
     "workflow.md": {"inputs": inputs},
+    "optimize-on-pull-requests.md": {"options": options},
     "memory.md": {
         "reported": memory_page.reported,
         "llama_factory": memory_page.llama_factory,
