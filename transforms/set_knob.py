@@ -7,7 +7,7 @@ or the change is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,20 @@ def set_knob(
         steps.append(step)
     last = _Step(knob, value, setting)
     return _chain(job, (*steps, last), facts) if steps else _do(job, last, facts)
+
+
+def set_knobs(job: TrainingJob, values: Mapping[str, Scalar], facts: ProjectFacts) -> Outcome:
+    """Give several knobs values as one change: all of them, or none."""
+    steps: list[_Step] = []
+    for knob, value in values.items():
+        setting = job.get(knob) or _left_open(job, knob)
+        if setting is None:
+            return Refused(f"the frameworks of this job do not set {knob}")
+        if not (setting.known and _same(setting.value, value)):
+            steps.append(_Step(knob, value, setting))
+    if not steps:
+        return Unchanged()
+    return _chain(job, tuple(steps), facts)
 
 
 def unset_knob(

@@ -53,6 +53,11 @@ class History:
         self._git("add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=listed)
         return self._commit(message)
 
+    def squash(self, before: str, message: str) -> str:
+        """Everything since a commit as one commit on top of it; returns the new one."""
+        self._git("reset", "-q", "--soft", before)
+        return self._commit(message)
+
     def switch(self, commit: str) -> None:
         """Make the copy's files those of a commit."""
         self._git("checkout", "-q", "-f", commit)

@@ -326,7 +326,7 @@ def _round(session: Session, number: int, chosen: list[Proposal]) -> float:
             continue
         comparison: Comparison | None = None
         with session.doing(State.VERIFY):
-            comparison = verified(session, arm, current.numerics)
+            comparison, arm = verified(session, arm, current.numerics)
         if comparison is None:
             session.tried[-1].outcome = "failed"
             continue

@@ -8,6 +8,7 @@ import statistics
 from pitstop.bot.optimize.arms import Arm, Kind
 from pitstop.bot.optimize.compare import Comparison, Failed
 from pitstop.bot.optimize.proposals import Proposal, new_texts
+from pitstop.bot.optimize.repairs import repaired
 from pitstop.bot.optimize.session import Session
 from pitstop.runners.repair import explain
 from pitstop.transforms.patch import Changed
@@ -50,21 +51,33 @@ def searched(session: Session, proposal: Proposal, name: str) -> Proposal:
     )
 
 
-def verified(session: Session, arm: Arm, numerics: str) -> Comparison:
-    """Compare a candidate with the best so far; a failure that may be chance is tried again, as
-    long as another one comes each time."""
-    comparer, best = session.comparer, session.best
+def verified(session: Session, arm: Arm, numerics: str) -> tuple[Comparison, Arm]:
+    """Compare a candidate with the best so far, repaired where that may help; returns the arm
+    that was compared at last.
+
+    A failure that may be chance is tried again, as long as another one comes each time; others
+    climb the ladder of their class, a few rungs at most.
+    """
+    comparer, best, sizes = session.comparer, session.best, session.request.sizes
     if comparer is None or best is None:
         raise ValueError("there is no baseline to compare with")
     seen: set[str] = set()
-    for _ in range(session.request.sizes.repairs):
+    climbed: set[str] = set()
+    for _ in range(sizes.repairs_in_round):
         comparison = comparer.compare(best, arm, numerics)
         if not isinstance(comparison, Failed):
-            return comparison
+            break
         run = comparison.run
-        report = explain(run.result.text(), run.result, run.probe)
-        if report.kind not in AGAIN or report.signature in seen:
-            return comparison
-        seen.add(report.signature)
-        session.say(f"{arm.name}: {report.sentence}; once more")
-    return comparison
+        text = run.result.text()
+        report = explain(text, run.result, run.probe)
+        if report.kind in AGAIN and report.signature not in seen and len(seen) < sizes.repairs:
+            seen.add(report.signature)
+            session.say(f"{arm.name}: {report.sentence}; once more")
+            continue
+        better = None
+        if len(climbed) < sizes.repairs:
+            better = repaired(session, arm, report, text, climbed)
+        if better is None:
+            break
+        arm, numerics = better, numerics if numerics != "exact" else "equivalent"
+    return comparison, arm

@@ -36,6 +36,7 @@ class Tried:
     commit: str = ""
     diff: str = ""
     comparison: dict[str, Any] = field(default_factory=dict)
+    repairs: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

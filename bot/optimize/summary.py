@@ -145,7 +145,7 @@ def _kept(number: int, one: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         str(number),
         one["id"],
-        one["title"],
+        _title(one),
         str(one["round"]),
         str(found.get("speed_text") or one["reason"]),
         str(found.get("parity", {}).get("text", "")),
@@ -153,9 +153,15 @@ def _kept(number: int, one: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def _title(one: Mapping[str, Any]) -> str:
+    """What the change is, with what had to be changed for it to run."""
+    repairs = "; ".join(one.get("repairs", ()))
+    return f"{one['title']} (repaired: {repairs})" if repairs else str(one["title"])
+
+
 def _dropped(number: int, one: Mapping[str, Any]) -> tuple[str, ...]:
     word = WORDS.get(one["outcome"], one["outcome"])
-    return (str(number), one["id"], one["title"], str(one["round"]), word, one["reason"])
+    return (str(number), one["id"], _title(one), str(one["round"]), word, one["reason"])
 
 
 def _not_kept(tried: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
