@@ -17,9 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import venv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from made import make_repository, make_trace
 
 from pitstop.rules.tree import FolderTree, UnreadableError
 
@@ -67,118 +70,10 @@ def floor(folder: Path) -> None:
                 ast.parse(text)
 
 
-# --- made repositories -----------------------------------------------------------------------
-
-MODULE = '''"""Part {n} of a project that trains."""
-
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-
-class Samples{n}(Dataset):
-    def __init__(self, rows, width=64):
-        self.rows = rows
-        self.width = width
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, index):
-        row = self.rows[index]
-        return torch.tensor(row["input"][: self.width]), row["label"]
-
-
-class Block{n}(nn.Module):
-    def __init__(self, width=64, heads=4, dropout=0.1):
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.attention = nn.MultiheadAttention(width, heads, dropout=dropout, batch_first=True)
-        wide = 4 * width
-        self.mlp = nn.Sequential(nn.Linear(width, wide), nn.GELU(), nn.Linear(wide, width))
-
-    def forward(self, x, mask=None):
-        y = self.norm(x)
-        y, _ = self.attention(y, y, y, attn_mask=mask, need_weights=False)
-        x = x + y
-        return x + self.mlp(x)
-
-
-def helper_{n}(values, scale=1.0, offset=0):
-    found = {{}}
-    for index, value in enumerate(values):
-        if value is None:
-            continue
-        key = f"{{index}}:{{type(value).__name__}}"
-        found[key] = (float(value) * scale + offset, index)
-    return sorted(found.items(), key=lambda item: item[1])
-'''
-LOOP = """
-
-def train(rows):
-    samples = Samples{n}(rows)
-    loader = DataLoader(samples, batch_size=32, shuffle=True, num_workers=4, pin_memory=True)
-    model = Block{n}().cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    for inputs, labels in loader:
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = nn.functional.cross_entropy(model(inputs.cuda()).mean(1), labels.cuda())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-
-if __name__ == "__main__":
-    import json
-    import sys
-
-    train(json.load(open(sys.argv[1])))
-"""
-CONFIG = """model_name_or_path: Qwen/Qwen2.5-7B-Instruct
-stage: sft
-do_train: true
-finetuning_type: lora
-dataset: part_{n}
-template: qwen
-cutoff_len: 2048
-output_dir: saves/{n}
-per_device_train_batch_size: 2
-gradient_accumulation_steps: 8
-learning_rate: 1.0e-4
-bf16: true
-dataloader_num_workers: 4
-logging_steps: 10
-save_steps: 500
-"""
-
-
-def make_repository(folder: Path, files: int) -> None:
-    """A repository of so many files: eight of ten Python, one of them a program with its launch
-    script, the others configurations, data and words."""
-    for n in range(files):
-        home = folder / f"part{n // 100:03d}"
-        home.mkdir(parents=True, exist_ok=True)
-        kind = n % 20
-        if kind < 16:
-            text = MODULE.format(n=n) + (LOOP.format(n=n) if kind == 0 else "")
-            (home / f"module{n}.py").write_text(text)
-        elif kind == 16:
-            (home / f"run{n}.sh").write_text(
-                f"#!/bin/bash\nset -e\ncd $(dirname $0)\npython module{n - 16}.py data.json\n"
-            )
-        elif kind == 17:
-            (home / f"sft{n}.yaml").write_text(CONFIG.format(n=n))
-        elif kind == 18:
-            rows = [{"name": f"row {n} {i}", "value": i * 0.5} for i in range(40)]
-            (home / f"data{n}.json").write_text(json.dumps(rows, indent=1))
-        else:
-            (home / f"notes{n}.md").write_text(f"# Notes {n}\n\n" + "Words about it.\n" * 30)
-
-
 # --- the tables ------------------------------------------------------------------------------
 
 
-def whole(folders: list[Path], tools: Path | None, runs: int) -> Iterator[dict[str, object]]:
+def whole(folders: list[Path], tools: Path, runs: int) -> Iterator[dict[str, object]]:
     """Each repository: floor, audit, and the other tools."""
     for folder in folders:
         low = best_of(runs, sys.executable, __file__, "--floor", str(folder))
@@ -192,7 +87,7 @@ def whole(folders: list[Path], tools: Path | None, runs: int) -> Iterator[dict[s
             "audit wall s": audit.wall,
             "peak MB": audit.peak,
         }
-        if tools is not None:
+        if (tools / "torchfix").exists():
             other = cost_of(str(tools / "torchfix"), str(folder))
             row |= {"TorchFix s": other.cpu, "TorchFix / audit": other.cpu / audit.cpu}
             row["flake8 s"] = cost_of(str(tools / "flake8"), "--select=TOR", str(folder)).cpu
@@ -289,30 +184,66 @@ def pull() -> Iterator[dict[str, object]]:
             }
 
 
-def traces(size: int) -> Iterator[dict[str, object]]:
-    """A made profiler trace of so many MB, read event by event."""
-    from pitstop.runners.traces.reader import Trace
-
+def traces(size: int, tools: Path) -> Iterator[dict[str, object]]:
+    """A made profiler trace of so many MB, read event by event; and by others as a whole."""
     with tempfile.TemporaryDirectory(prefix="bench-") as made:
         file = Path(made) / "trace.json"
-        written = 0
-        with file.open("w") as out:
-            out.write('{"schemaVersion": 1, "traceEvents": [\n')
-            n = 0
-            while written < size * 10**6:
-                event = {
-                    "ph": "X", "cat": "kernel" if n % 3 else "cpu_op", "name": f"kernel_{n % 97}",
-                    "pid": 0, "tid": 7, "ts": n * 10.5, "dur": 8.25,
-                    "args": {"External id": n, "stream": 7, "correlation": n},
-                }  # fmt: skip
-                written += out.write(("," if n else "") + json.dumps(event) + "\n")
-                n += 1
-            out.write("]}\n")
-        began = time.process_time()
-        events = sum(1 for _ in Trace(file).events())
-        cpu = time.process_time() - began
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        yield {"MB": size, "events": events, "MB/s": size / cpu, "peak MB of this process": peak}
+        make_trace(file, size)
+        readers = [
+            ("Pitstop, every event", sys.executable, READ_EVENTS),
+            ("json.load", sys.executable, "import json, sys; json.load(open(sys.argv[1]))"),
+        ]
+        if has(tools, "hta"):
+            readers.append(("HolisticTraceAnalysis", str(tools / "python"), READ_WITH_HTA))
+        for name, python, code in readers:
+            cost = cost_of(python, "-c", code, str(file))
+            yield {"reader": name, "MB/s": size / cost.cpu, "cpu s": cost.cpu, "peak MB": cost.peak}
+
+
+def has(tools: Path, module: str) -> bool:
+    """Whether the tools' Python has a module."""
+    return subprocess.run([tools / "python", "-c", f"import {module}"], capture_output=True,
+                          check=False).returncode == 0  # fmt: skip
+
+
+READ_EVENTS = """
+import sys
+from pathlib import Path
+from pitstop.runners.traces.reader import read_events
+sum(1 for _ in read_events(Path(sys.argv[1])))
+"""
+READ_WITH_HTA = """
+import sys
+from hta.common.trace import parse_trace_file
+parse_trace_file(sys.argv[1])
+"""
+
+
+def codemods(runs: int) -> Iterator[dict[str, object]]:
+    """One rewrite (`fused=True` for the optimizer) of 500 files, one of 16 with a place for it, by
+    our recipe and by a codemod as libcst's own documentation shows them."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as made:
+        make_repository(Path(made), 625, optimizer="torch.optim.AdamW(model.parameters(), lr=1e-4)")
+        for name in ("recipe", "codemod"):
+            command = (sys.executable, str(ROOT / "bench" / "rewrite.py"), name, made)
+            cost = best_of(runs, *command)
+            told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            files, changed = map(int, told.split())
+            yield {"by": name, "files": files, "changed": changed, "cpu s": cost.cpu,
+                   "files/s": files / cost.cpu, "peak MB": cost.peak}  # fmt: skip
+
+
+def tools_of(folder: Path) -> Path:
+    """TorchFix, flake8 and HolisticTraceAnalysis in an environment of their own: they are compared
+    with, and no part of Pitstop. What cannot be installed is left out, with a word."""
+    programs = folder / "bin"
+    if not (programs / "torchfix").exists():
+        venv.create(folder, with_pip=True)
+        for names in (("torchfix==0.7.0", "flake8==7.5.0"), ("HolisticTraceAnalysis==0.5.0",)):
+            command = [programs / "python", "-m", "pip", "install", "--quiet", *names]
+            if subprocess.run(command, capture_output=True, check=False).returncode:
+                print(f"not installed, so not compared with: {' '.join(names)}", file=sys.stderr)
+    return programs
 
 
 def show(title: str, rows: Iterator[dict[str, object]], kept: dict[str, object]) -> None:
@@ -333,7 +264,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("repositories", nargs="*", type=Path, help="checkouts to audit as a whole")
     parser.add_argument("--only", default="", help="tables, by the first words of their titles")
-    parser.add_argument("--tools", type=Path, help="folder with torchfix and flake8")
+    parser.add_argument("--tools", type=Path, default=ROOT / ".bench", help="an environment")
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--trace", type=int, default=200, help="MB of the made trace")
     parser.add_argument("--json", type=Path)
@@ -346,13 +277,15 @@ def main() -> int:
         f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()},"
         f" load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}"
     )
+    tools = tools_of(chosen.tools)
     tables: list[tuple[str, Callable[[], Iterator[dict[str, object]]]]] = [
-        ("whole repositories", lambda: whole(chosen.repositories, chosen.tools, chosen.runs)),
+        ("whole repositories", lambda: whole(chosen.repositories, tools, chosen.runs)),
         ("growth", lambda: growth(chosen.runs)),
         ("start-up", lambda: startup(chosen.runs)),
         ("imports", imports),
         ("pull request", pull),
-        ("traces", lambda: traces(chosen.trace)),
+        ("traces", lambda: traces(chosen.trace, tools)),
+        ("rewriting", lambda: codemods(chosen.runs)),
     ]
     kept: dict[str, object] = {}
     for title, rows in tables:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pitstop.bot import cache, worktree
 from pitstop.bot.apply import Applied, SnapshotTree, apply_safe
-from pitstop.bot.audit import AuditRequest, Progress, audit_tree
+from pitstop.bot.audit import AuditRequest, Progress, audit_tree, without_cycle_search
 from pitstop.bot.config import Config, check_config, find_config, load_config, read_config
 from pitstop.bot.report import Report, ReportedFinding
 from pitstop.rules.finding import Severity, UserError
@@ -23,6 +23,11 @@ from pitstop.rules.tree import FolderTree, GitTree
 
 def audit(options: argparse.Namespace) -> int:
     """Audit, print or write the report, apply safe fixes if asked. Returns the exit code."""
+    with without_cycle_search():
+        return _audit(options)
+
+
+def _audit(options: argparse.Namespace) -> int:
     folder: Path = options.path
     if folder.is_file():
         raise UserError(f"{folder} is a file; give the folder of the repository.")

@@ -38,33 +38,42 @@ class WireError(ValueError):
 
 def encode(value: object) -> Json:
     """A dataclass, or anything it may hold, as plain JSON data."""
+    if value is None or (isinstance(value, bool | int | str) and not isinstance(value, enum.Enum)):
+        return value
+    if isinstance(value, tuple):
+        return [encode(item) for item in value]
     if isinstance(value, enum.Enum):
         return _word(value)
-    if value is None or isinstance(value, bool | int | str):
-        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
     if isinstance(value, frozenset):
         return [encode(item) for item in sorted(value)]
-    if isinstance(value, tuple):
-        return [encode(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kind: dict[str, Json] = {"kind": TAGGED[type(value)]} if type(value) in TAGGED else {}
-        return kind | {f.name: encode(getattr(value, f.name)) for f in _told(value)}
+        return _object_of(value)
     raise TypeError(f"{type(value).__name__} has no place in a report")
 
 
-def _told(value: typing.Any) -> Iterator[dataclasses.Field[typing.Any]]:
+def _object_of(value: typing.Any) -> dict[str, Json]:
     """The fields that differ from their default."""
-    for field in _fields(type(value)):
-        default = _default(field)
-        if default is dataclasses.MISSING or getattr(value, field.name) != default:
-            yield field
+    cls: typing.Any = type(value)
+    kind: dict[str, Json] = {"kind": TAGGED[cls]} if cls in TAGGED else {}
+    for name, default in _defaults(cls):
+        item = getattr(value, name)
+        if item is not default and item != default:
+            kind[name] = encode(item)
+    return kind
 
 
-def _fields(cls: type) -> tuple[dataclasses.Field[typing.Any], ...]:
+@functools.cache
+def _defaults(cls: typing.Any) -> tuple[tuple[str, object], ...]:
+    """Each field's name and default, once for all values of a class."""
+    return tuple((field.name, _default(field)) for field in _fields(cls))
+
+
+@functools.cache
+def _fields(cls: typing.Any) -> tuple[dataclasses.Field[typing.Any], ...]:
     """The fields that make up a value (caches and the like do not compare)."""
     return tuple(f for f in dataclasses.fields(cls) if f.compare and f.init)
 
