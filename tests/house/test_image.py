@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ from demo.handles import ForgePull
 from tests.bot.stages.test_run import SEARCH
 
 ROOT = Path(__file__).parents[2]
+BASE = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)[0]
+SOCKET = "/var/run/docker.sock:/var/run/docker.sock"
 RUNNER = 1001
 """The user that GitHub's hosted machines run jobs as."""
 
@@ -362,29 +365,47 @@ def test_act_on_the_shipped_workflow_posts_the_same_review(
     assert "dataloader" in seen[0]
 
 
+def run_request(pull: ForgePull, **environment: object) -> str:
+    """What the gate would hand to the run stage."""
+    return json.dumps(
+        {
+            "repository": "octocat/train", "number": 1, "sha": pull.head, "head_ref": "change",
+            "head_repository": "octocat/train", "base_ref": "main", "fork": False, "comment": 1,
+            "commenter": "octocat", "permission": "admin", "launch": "python3 train.py",
+            "quick": True,
+            "environment": {"image": BASE, **environment},
+        }
+    )  # fmt: skip
+
+
+def checked_out(folder: Path, pull: ForgePull) -> Job:
+    """A runner's folders with the pull request's commit in them."""
+    job = Job(folder)
+    project = job.folder / "workspace" / "project"
+    subprocess.run(["git", "clone", "-q", pull.repo.record.git.path, project], check=True)
+    subprocess.run(["git", "checkout", "-q", pull.head], cwd=project, check=True)
+    (job.folder / "runner_temp" / "secret").write_text("canary-temp")
+    subprocess.run(["chown", "-R", f"{RUNNER}:{RUNNER}", job.folder], check=True)
+    return job
+
+
+def jobs_left(engine: docker.DockerClient, job: Job) -> list[str]:
+    """The training containers that work in a runner's folders (other tests have theirs)."""
+    found = engine.containers.list(all=True, filters={"label": "pitstop.job"}, ignore_removed=True)
+    ours = f"{job.folder}/"
+    return [c.name for c in found if any(m["Source"].startswith(ours) for m in c.attrs["Mounts"])]
+
+
 def test_the_run_stage_starts_the_job_beside_itself(
     engine: docker.DockerClient, image: Image, forge: Forge, tmp_path: Path
 ) -> None:
     """In the real image, as the runner's user: the job gets a container of its own, finds the
     project in it, and nothing of the action's."""
-    base = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)[0]
-    repo = forge.create_repo({"README": "x"})
-    pull = repo.open_pull({"train.py": SEARCH})
-    job = Job(tmp_path / "job")
-    project = job.folder / "workspace" / "project"
-    subprocess.run(["git", "clone", "-q", repo.record.git.path, project], check=True)
-    subprocess.run(["git", "checkout", "-q", pull.head], cwd=project, check=True)
-    (job.folder / "runner_temp" / "secret").write_text("canary-temp")
-    subprocess.run(["chown", "-R", f"{RUNNER}:{RUNNER}", job.folder], check=True)
-    request = {
-        "repository": "octocat/train", "number": 1, "sha": pull.head, "head_ref": "change",
-        "head_repository": "octocat/train", "base_ref": "main", "fork": False, "comment": 1,
-        "commenter": "octocat", "permission": "admin", "launch": "python3 train.py", "quick": True,
-        "environment": {"image": base, "env": ["HF_TOKEN", "INPUT_REQUEST"]},
-    }  # fmt: skip
-    environment = job.environment(forge, "canary-env", MODE="run", REQUEST=json.dumps(request))
-    socket = "/var/run/docker.sock:/var/run/docker.sock"
-    ended = run(engine, image, job, {**environment, "HF_TOKEN": "canary-env"}, socket)
+    pull = forge.create_repo({"README": "x"}).open_pull({"train.py": SEARCH})
+    job = checked_out(tmp_path / "job", pull)
+    request = run_request(pull, env=["HF_TOKEN", "INPUT_REQUEST"])
+    environment = job.environment(forge, "canary-env", MODE="run", REQUEST=request)
+    ended = run(engine, image, job, {**environment, "HF_TOKEN": "canary-env"}, SOCKET)
     assert ended.code == 0, ended.log
     workspace = job.folder / "workspace"
     state = json.loads((workspace / "pitstop-work/reports/state.json").read_text())
@@ -393,5 +414,49 @@ def test_the_run_stage_starts_the_job_beside_itself(
     assert bundle.stat().st_uid == RUNNER
     assert json.loads(bundle.read_text())["sha"] == pull.head
     assert "pitstop-bundle" in job.told("set_output")
-    left = [c.name for c in engine.containers.list(all=True, filters={"label": "pitstop.job"})]
-    assert left == []
+    assert jobs_left(engine, job) == []
+
+
+ENDLESS = """\
+import time
+for batch in range(10**6):
+    print(batch, flush=True)
+    time.sleep(0.1)
+
+import torch
+
+for batch in loader:
+    model(batch).backward()
+    optimizer.step()
+"""
+
+
+def test_a_cancelled_run_leaves_a_bundle_and_no_container(
+    engine: docker.DockerClient, image: Image, forge: Forge, tmp_path: Path
+) -> None:
+    """GitHub sends SIGINT, 7.5 s later SIGTERM, and kills after 2.5 s more."""
+    pull = forge.create_repo({"README": "x"}).open_pull({"train.py": ENDLESS})
+    job = checked_out(tmp_path / "job", pull)
+    environment = job.environment(forge, "t", MODE="run", REQUEST=run_request(pull))
+    container = engine.containers.run(
+        image,
+        detach=True,
+        environment=environment,
+        volumes=[*job.mounts, SOCKET],
+        working_dir="/github/workspace",
+        network_mode="host",
+    )
+    try:
+        for _ in range(300):
+            if jobs_left(engine, job):
+                break
+            time.sleep(0.1)
+        time.sleep(1)
+        container.kill("SIGINT")
+        code = container.wait(timeout=10)["StatusCode"]
+        assert code == 0, container.logs().decode()
+    finally:
+        container.remove(force=True)
+    assert jobs_left(engine, job) == []
+    bundle = json.loads((job.folder / "workspace/pitstop-bundle/bundle.json").read_text())
+    assert bundle["outcome"] == "cancelled"
