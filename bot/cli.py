@@ -146,7 +146,7 @@ def _add_fix(fix: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ID,...",
-        help="only these rules, and these recipes",
+        help="only these rules, recipes and rows of plans",
     )
     add("--ignore", action="append", default=[], metavar="ID,...", help="not these rules")
     add("--unsafe", action="store_true", help="also what changes numbers or needs a measured run")

@@ -1,16 +1,17 @@
-"""`pitstop fix PATH`: the fixes of findings and chosen recipes, written to a person's files."""
+"""`pitstop fix PATH`: the fixes of findings, chosen recipes and rows of the plans, written to a
+person's files."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pitstop.bot.apply import SnapshotTree, Written, write_patches
-from pitstop.bot.audit import AuditedTree, AuditRequest, audit_tree
+from pitstop.bot.audit import AuditedTree, audit_tree
 from pitstop.bot.config import read_config
 from pitstop.bot.local import config_of, ids, request_of, shown_progress
 from pitstop.rules import facts
@@ -18,6 +19,7 @@ from pitstop.rules.finding import Safety, UserError
 from pitstop.rules.job import HardwareFacts
 from pitstop.rules.pysource import PyModule
 from pitstop.rules.tree import FolderTree
+from pitstop.transforms import plans
 from pitstop.transforms.patch import Changed, Outcome, Patch, Refused
 from pitstop.transforms.recipe import Recipe, recipes
 
@@ -40,11 +42,13 @@ def run(options: argparse.Namespace) -> int:
     tree = SnapshotTree(FolderTree(folder))
     config = config_of(options.config) if options.config else read_config(tree)
     chosen = [recipes()[word] for word in ids(options.select) if word in recipes()]
-    rules = [word for word in ids(options.select) if word not in recipes()]
+    planned = {row.id for row in plans.plan_rows() if row.change not in recipes()}
+    rows = [word for word in ids(options.select) if word in planned]
+    rules = [word for word in ids(options.select) if word not in {*recipes(), *planned}]
     request = request_of(options, config)
     with shown_progress() as progress:
         found: list[Wanted] = []
-        if rules or not chosen:
+        if rules or not (chosen or rows):
             request = dataclasses.replace(request, select=tuple(rules) or config.select)
             report = audit_tree(tree, request, progress=progress)
             found += [
@@ -52,20 +56,32 @@ def run(options: argparse.Namespace) -> int:
                 for r in report.findings
                 if r.finding.fix is not None
             ]
-        if chosen:
-            progress("applying recipes")
-            found += _of_recipes(tree, request, chosen)
+        if chosen or rows:
+            progress("reading jobs")
+            project = facts.gather(
+                AuditedTree(tree, request), launch=request.launch, hardware=request.hardware
+            )
+            found += _of_recipes(project, chosen)
+            found += _of_rows(project, rows)
     _tell(found, tree, unsafe=options.unsafe, dry=options.diff)
     return 0
 
 
-def _of_recipes(
-    tree: SnapshotTree, request: AuditRequest, chosen: Iterable[Recipe]
-) -> Iterator[Wanted]:
+def _of_rows(project: facts.ProjectFacts, names: Collection[str]) -> Iterator[Wanted]:
+    """What each row of the plans does to each job of its framework; a change that several jobs
+    share counts once."""
+    seen: set[object] = set()
+    for job in project.jobs:
+        for row, outcome in plans.named(names, job, project) if names else ():
+            same = outcome.patch.edits if isinstance(outcome, Changed) else None
+            if same is None or (row.id, same) not in seen:
+                seen.add((row.id, same))
+                where = str(job.location) if job.location else job.id
+                yield Wanted(row.id, where, Safety.VERIFY, outcome)
+
+
+def _of_recipes(project: facts.ProjectFacts, chosen: Iterable[Recipe]) -> Iterator[Wanted]:
     """What each recipe does to each file that trains."""
-    project = facts.gather(
-        AuditedTree(tree, request), launch=request.launch, hardware=request.hardware
-    )
     for recipe in chosen:
         for module in project.training_modules:
             outcome = recipe.apply(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pitstop.bot.markdown import code, fenced
 from pitstop.transforms.patch import unified_diff
+from pitstop.transforms.plans import tables
 from pitstop.transforms.recipe import Example, Recipe, recipes
 from pitstop.transforms.second_layer import CodeChange, second_layer
 
@@ -25,7 +26,26 @@ This page is generated from the recipes.
 
 def all_pages() -> str:
     """The whole page."""
-    return "\n".join([_HEAD, *_table(), *(_page(r) for r in recipes().values()), *_second()])
+    pages = (_page(recipe) for recipe in recipes().values())
+    return "\n".join([_HEAD, *_table(), *pages, *_second(), *_plans()])
+
+
+def _plans() -> Iterator[str]:
+    """What is tried beyond the fixes of findings, table by table."""
+    yield "\n## Plans of settings\n"
+    yield "`pitstop optimize` tries these, best first, where they apply; `pitstop fix PATH --unsafe"
+    yield "--select ID` makes one. A row with the opt-in is only tried when it is named."
+    for table in tables():
+        rows = [row for row in table.rows if row.change not in recipes()]
+        if not rows:
+            continue
+        yield f"\n### {table.title}\n"
+        yield "| row | tier | what it does | class | opt-in | for | answers |"
+        yield "| --- | --- | --- | --- | --- | --- | --- |"
+        for row in rows:
+            opt_in = "yes" if row.opt_in else ""
+            cells = (f"`{row.id}`", row.tier, f"{row.title}. {row.why}", row.numerics.value, opt_in)
+            yield f"| {' | '.join((*cells, ', '.join(row.answers), ', '.join(row.items)))} |"
 
 
 def _table() -> Iterator[str]:

@@ -11,7 +11,7 @@ from pitstop.rules.written_names import speakers
 from pitstop.transforms import code_settings, command_settings, config_settings
 from pitstop.transforms.patch import Outcome, Refused
 from pitstop.transforms.place import Place
-from pitstop.transforms.spelled import negated, row_of, writers
+from pitstop.transforms.spelled import cased, negated, row_of, writers
 
 
 def rewrite(place: Place, value: Scalar) -> Outcome:
@@ -28,7 +28,7 @@ def rewrite(place: Place, value: Scalar) -> Outcome:
     if isinstance(written, Unwritable):
         return _by_another_name(place, row, value)
     if setting.surface in config_settings.SURFACES:
-        return config_settings.set_value(place, written)
+        return config_settings.set_value(place, cased(row, written, setting.raw))
     if setting.surface is Surface.FLAG:
         return command_settings.set_flag(place, row, value)
     if setting.surface is Surface.ENV and not place.path.endswith(".py"):

@@ -44,12 +44,18 @@ def negated(setting: Setting, row: Spelling) -> bool:
     return setting.surface is Surface.FLAG and name == f"no_{row.name}"
 
 
+def cased(row: Spelling, written: Scalar, raw: str) -> Scalar:
+    """A word of the row's own in capitals where the old one stood in capitals (FULL_SHARD)."""
+    own = isinstance(written, str) and row.values is not None and written in row.values
+    return written.upper() if own and isinstance(written, str) and raw.isupper() else written
+
+
 def flag_text(row: Spelling, value: Scalar, raw: str = "") -> str | Unwritable:
     """The word behind a flag; booleans in the letter case of the old one."""
     written = row.written(value)
     if isinstance(written, Unwritable):
         return written
-    text = surface_text(written, Surface.FLAG)
+    text = surface_text(cased(row, written, raw), Surface.FLAG)
     lower = raw in ("true", "false") or (not raw and row.flag_style == "value")
     return text.lower() if isinstance(written, bool) and lower else text
 

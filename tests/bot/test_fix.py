@@ -131,3 +131,16 @@ def test_fixes_that_are_right_alone_but_wrong_together_are_a_bug_of_ours(folder:
     with pytest.raises(SyntaxError):
         write_patches(tree, [patch])
     assert (folder / "train.py").read_text() == TRAIN
+
+
+def test_a_row_of_the_plans_is_made_when_it_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "serve.sh"
+    script.write_text("vllm serve model --enforce-eager --max-num-seqs 16\n")
+    assert main(["fix", str(tmp_path), "--select", "vl-requests,sg-graphs", "--unsafe"]) == 0
+    assert script.read_text() == "vllm serve model --enforce-eager --max-num-seqs 256\n"
+    assert "applied 1 of 1 fixes" in capsys.readouterr().err
+    assert main(["fix", str(tmp_path), "--select", "vl-requests", "--unsafe"]) == 0
+    said = capsys.readouterr().err
+    assert "vl-requests at serve.sh:1:1 not fixed: the job is not one that it is for" in said

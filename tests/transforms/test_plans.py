@@ -1,13 +1,15 @@
-"""Plans are data: every row names a recipe, bottlenecks that exist, and arguments that it has."""
+"""Plans are data: every row names a recipe, bottlenecks that exist, and arguments that it has;
+the tables' examples say what a row makes of a file."""
 
 import pytest
 
-from pitstop.rules.facts import gather
+from pitstop.rules.facts import ProjectFacts, gather
+from pitstop.rules.hardware import find_gpu
 from pitstop.rules.knobs import knobs
 from pitstop.rules.tree import DictTree
 from pitstop.runners.diagnosis import thresholds
-from pitstop.transforms.patch import Changed
-from pitstop.transforms.plans import BOTTLENECKS, candidates, plan_rows
+from pitstop.transforms.patch import Changed, apply_patches
+from pitstop.transforms.plans import BOTTLENECKS, PlanExample, candidates, plan_rows, tables
 from pitstop.transforms.recipe import Numerics, recipes
 
 ROWS = plan_rows()
@@ -48,6 +50,42 @@ def test_another_training_is_never_tried_unasked():
 def test_what_processes_exchange_is_marked():
     marked = {row.id for row in ROWS if row.several_processes}
     assert {"no-sync", "ddp-bucket-views"} <= marked
+
+
+EXAMPLES = [
+    pytest.param(example, row, id=row)
+    for table in tables()
+    for example in table.examples
+    for row in example.rows
+]
+
+
+def read(example: PlanExample, files: dict[str, str]) -> ProjectFacts:
+    hardware = find_gpu(example.gpu) if example.gpu else None
+    return gather(DictTree(files), launch=example.launch, hardware=hardware)
+
+
+@pytest.mark.parametrize(("example", "row"), EXAMPLES)
+def test_a_row_makes_of_its_example_what_it_says_and_then_has_nothing_to_do(example, row):
+    facts = read(example, dict(example.files))
+    (job,) = facts.jobs
+    found = {one.id: one for one in candidates(job, facts, BOTTLENECKS)}
+    assert row in found
+    outcome = found[row].outcome()
+    assert isinstance(outcome, Changed)
+    texts, dropped = apply_patches(facts.tree, [outcome.patch])
+    old, new = example.rows[row]
+    ((path, text),) = texts.items()
+    assert not dropped and example.files[path].count(old) == 1
+    assert text == example.files[path].replace(old, new)
+    facts = read(example, {**example.files, path: text})
+    assert row not in {one.id for one in candidates(facts.jobs[0], facts, BOTTLENECKS)}
+
+
+def test_a_table_takes_rows_of_another_for_jobs_of_its_own():
+    rows = {row.id for row in plan_rows("llamafactory")}
+    assert {"lf-liger", "hf-workers", "fused-optimizer"} <= rows
+    assert "hf-liger" not in rows
 
 
 LOOP = """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -42,7 +42,7 @@ TIERS = ("P0", "P1", "P2")
 
 _FIELDS = frozenset(
     {"id", "tier", "title", "why", "class", "answers", "items", "when", "conflicts", "opt_in"}
-    | {"set", "unset", "recipe", "create", "search"}
+    | {"set", "unset", "recipe", "create", "search", "package"}
     | {"only_when_asked", "several_processes", "capability_below"}
 )
 _CHANGES = ("set", "unset", "recipe", "create")
@@ -86,15 +86,27 @@ class PlanRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanExample:
+    """Files of a job, and what each row (by id) makes of them: the old and the new text.
+    `launch` is a typed command, `gpu` a key of gpus.yaml."""
+
+    files: Mapping[str, str]
+    rows: Mapping[str, tuple[str, str]]
+    launch: str | None = None
+    gpu: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of a file. `frameworks` are those whose jobs it is for (none: every job),
-    `purpose` is train or serve."""
+    """The rows of a file, and those that it takes over from others. `frameworks` are those whose
+    jobs it is for (none: every job), `purpose` is train or serve."""
 
     name: str
     title: str
     frameworks: tuple[str, ...]
     purpose: str
     rows: tuple[PlanRow, ...]
+    examples: tuple[PlanExample, ...] = ()
 
     def is_for(self, job: TrainingJob) -> bool:
         """Whether its rows may apply: the framework that leads the job, or one beside it."""
@@ -131,11 +143,18 @@ def tables() -> tuple[Table, ...]:
     folder = importlib.resources.files("pitstop.transforms.plans")
     names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".yaml"))
     found: list[Table] = []
+    taken: list[tuple[str, ...]] = []
     start = 0
     for name in names:
-        found.append(_table(name.removesuffix(".yaml"), start))
+        raw: dict[str, Any] = load_data("pitstop.transforms.plans", name)
+        found.append(_table(name.removesuffix(".yaml"), raw, start))
+        taken.append(tuple(raw.get("takes", ())))
         start += len(found[-1].rows)
-    return tuple(found)
+    by_id = {row.id: row for table in found for row in table.rows}
+    return tuple(
+        replace(table, rows=(*table.rows, *(by_id[name] for name in names)))
+        for table, names in zip(found, taken, strict=True)
+    )
 
 
 def plan_rows(framework: str | None = None) -> tuple[PlanRow, ...]:
@@ -143,14 +162,23 @@ def plan_rows(framework: str | None = None) -> tuple[PlanRow, ...]:
     chosen = [
         t for t in tables() if framework is None or not t.frameworks or framework in t.frameworks
     ]
-    return tuple(sorted((row for t in chosen for row in t.rows), key=lambda row: row.order))
+    found = {row.order: row for t in chosen for row in t.rows}
+    return tuple(found[order] for order in sorted(found))
 
 
-def _table(name: str, start: int) -> Table:
-    raw: dict[str, Any] = load_data("pitstop.transforms.plans", f"{name}.yaml")
+def _table(name: str, raw: Mapping[str, Any], start: int) -> Table:
     rows = tuple(_row(f"plans/{name}.yaml", one, start + i) for i, one in enumerate(raw["rows"]))
     of = tuple(raw.get("frameworks", ()))
-    return Table(name, str(raw["title"]), of, str(raw.get("purpose", "train")), rows)
+    examples = tuple(
+        PlanExample(
+            one["files"],
+            {row: (old, new) for row, (old, new) in one["rows"].items()},
+            one.get("launch"),
+            one.get("gpu"),
+        )
+        for one in raw.get("examples", ())
+    )
+    return Table(name, str(raw["title"]), of, str(raw.get("purpose", "train")), rows, examples)
 
 
 def _row(file: str, raw: Mapping[str, Any], position: int) -> PlanRow:
@@ -230,12 +258,30 @@ def candidates(
     return tuple(_candidates(job, facts, bottlenecks))
 
 
+def named(
+    names: Collection[str], job: TrainingJob, facts: ProjectFacts
+) -> Iterator[tuple[PlanRow, Outcome]]:
+    """Rows that a person names, of the tables that are for the job, and what they would change.
+    To name one is the opt-in; one whose conditions do not hold is refused."""
+    case = Case(job, facts.versions)
+    for row in _rows_for(job):
+        if row.id in names and row.change not in recipes():
+            if row.applies(case):
+                yield row, _outcome(row, job, facts, _NOTHING)
+            else:
+                yield row, Refused("the job is not one that it is for")
+
+
+def _rows_for(job: TrainingJob) -> list[PlanRow]:
+    found = {row.order: row for t in tables() if t.is_for(job) for row in t.rows}
+    return [found[order] for order in sorted(found)]
+
+
 def _candidates(
     job: TrainingJob, facts: ProjectFacts, bottlenecks: Collection[str]
 ) -> Iterator[Candidate]:
     case = Case(job, facts.versions)
-    rows = [row for table in tables() if table.is_for(job) for row in table.rows]
-    for row in sorted(rows, key=lambda row: row.order):
+    for row in _rows_for(job):
         if row.only_when_asked and not set(row.answers) & set(bottlenecks):
             continue
         if not row.applies(case) or not isinstance(_outcome(row, job, facts, _NOTHING), Changed):
