@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import textwrap
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +20,8 @@ from ruamel.yaml import YAML
 
 from demo.forge import Forge
 from demo.handles import ForgePull
+from tests.bot.optimize.test_loop import SLOW_LOADER
+from tests.bot.stages.conftest import outputs
 from tests.bot.stages.test_run import SEARCH
 
 ROOT = Path(__file__).parents[2]
@@ -460,3 +464,56 @@ def test_a_cancelled_run_leaves_a_bundle_and_no_container(
     assert jobs_left(engine, job) == []
     bundle = json.loads((job.folder / "workspace/pitstop-bundle/bundle.json").read_text())
     assert bundle["outcome"] == "cancelled"
+
+
+CONFIG = """\
+optimize: {{image: "{base}"}}
+jobs:
+  small:
+    launch: PYTHONPATH=/packages python3 train.py
+    data: {{/packages: {packages}}}
+"""
+
+
+def test_the_whole_loop_as_three_jobs(
+    engine: docker.DockerClient, image: Image, forge: Forge, tmp_path: Path
+) -> None:
+    """Review, gate, run and publish, each a container of the real image as a workflow starts it,
+    with a job that trains in a container of its own."""
+    packages = sysconfig.get_paths()["purelib"]
+    config = CONFIG.format(base=BASE, packages=packages)
+    repo = forge.create_repo({".github/pitstop.yml": config, "README": "x"})
+    pull = repo.open_pull({"train.py": textwrap.dedent(SLOW_LOADER).lstrip()})
+    before = {name: sha for name, sha in repo.references().items() if "/pull/" not in name}
+
+    def stage(name: str, event: Mapping[str, object], *mounts: str, **more: str) -> Job:
+        job = Job(tmp_path / name, event=event)
+        if name == "run":
+            shutil.rmtree(job.folder)
+            job = checked_out(tmp_path / name, pull)
+        if name == "publish":
+            bundle = tmp_path / "run" / "workspace" / "pitstop-bundle"
+            shutil.copytree(bundle, job.folder / "workspace" / "pitstop-bundle")
+            subprocess.run(["chown", "-R", f"{RUNNER}:{RUNNER}", job.folder], check=True)
+        token = "" if name == "run" else forge.token
+        event_name = "issue_comment" if "comment" in event else "pull_request"
+        environment = {**job.environment(forge, token, **more), "GITHUB_EVENT_NAME": event_name}
+        ended = run(engine, image, job, environment, *mounts)
+        assert ended.code == 0, f"{name}: {ended.log}"
+        return job
+
+    stage("review", pull.event())
+    forge.pass_time(120)
+    event = pull.comment("/optimize --quick --rounds 1 only loader-arguments")
+    told = outputs(stage("gate", event, MODE="gate").folder / "file_commands" / "set_output_1")
+    assert (told["go"], told["sha"]) == ("true", pull.head)
+    stage("run", event, SOCKET, MODE="run", REQUEST=told["request"])
+    stage("publish", event, MODE="publish", REQUEST=told["request"], BUNDLE="pitstop-bundle")
+    after = {name: sha for name, sha in repo.references().items() if "/pull/" not in name}
+    ours = after.pop("refs/heads/pitstop/pr-1", None)
+    assert after == before
+    (answer,) = [c["body"] for c in pull.comments() if "pitstop:answer" in c["body"]]
+    assert "no GPU" in answer and "runs and" in answer
+    if ours is not None:  # speed is not what a test asserts
+        assert b"num_workers" in repo.record.git.read(ours, "train.py")
+        assert [i.title for i, p in repo.record.pulls() if p.head_ref == "pitstop/pr-1"]
