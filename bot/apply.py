@@ -99,12 +99,15 @@ def write_patches(tree: SnapshotTree, patches: Iterable[Patch], *, dry: bool = F
     Raises UserError, with nothing written, as `apply_safe` does."""
     texts, dropped = apply_patches(tree, patches)
     for path, text in texts.items():
+        if path not in tree.paths and os.path.lexists(tree.root / path):
+            raise UserError(f"{path} appeared while the others were read; run the command again.")
         if path in tree.paths and tree.changed_on_disk(path):
             raise UserError(f"{path} changed while it was being read; run the command again.")
         if path.endswith(".py"):
             ast.parse(text.removeprefix("\ufeff"))  # fixes that each are right must be so together
     diff = "".join(
-        unified_diff(path, _before(tree, path), text) for path, text in sorted(texts.items())
+        unified_diff(path, _before(tree, path), text, new=path not in tree.paths)
+        for path, text in sorted(texts.items())
     )
     if not dry:
         write_all(tree.root, texts)

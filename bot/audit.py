@@ -187,7 +187,9 @@ def _diff(outcome: Outcome, tree: RepoTree) -> str:
     texts, _ = apply_patches(tree, (outcome.patch,))
     created = {path for path, _ in outcome.patch.new_files}
     return "".join(
-        unified_diff(path, "" if path in created else tree.read(path).text, text)
+        unified_diff(path, "", text, new=True)
+        if path in created
+        else unified_diff(path, tree.read(path).text, text)
         for path, text in sorted(texts.items())
     )
 

@@ -125,7 +125,7 @@ def patch_text(patch: Patch, tree: RepoTree) -> str:
     try:
         for path in patch.paths:
             if path in created:
-                parts.append(unified_diff(path, "", created[path]))
+                parts.append(unified_diff(path, "", created[path], new=True))
                 continue
             file = tree.read(path)
             parts.append(unified_diff(path, file.text, apply_edits(file, patch.edits)))

@@ -117,6 +117,8 @@ def _clash(
     patch: Patch, taken: Mapping[str, list[Edit]], created: Mapping[str, str], tree: RepoTree
 ) -> str | None:
     for path, text in patch.new_files:
+        if path in tree.paths:
+            return f"{path} exists already"
         if created.get(path, text) != text:
             return f"{path} is already created with other content"
     shared: dict[str, None] = {}
@@ -183,17 +185,17 @@ def _shared(a: Sequence[str], b: Sequence[str]) -> int:
     )
 
 
-def unified_diff(path: str, before: str, after: str) -> str:
-    """A diff as git prints it, "" when nothing differs."""
+def unified_diff(path: str, before: str, after: str, *, new: bool = False) -> str:
+    """A diff as git prints it, "" when nothing differs; `new` for a file that is created."""
     lines = list(
         difflib.unified_diff(
             before.splitlines(keepends=True),
             after.splitlines(keepends=True),
-            f"a/{path}",
+            "/dev/null" if new else f"a/{path}",
             f"b/{path}",
         )
     )
-    out: list[str] = []
+    out: list[str] = [f"diff --git a/{path} b/{path}\nnew file mode 100644\n"] if new else []
     for line in lines:
         out.append(line)
         if not line.endswith("\n"):
