@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint bench bench-optimize bench-probe bench-recall bench-verdicts fuzz fix docs lock types clean
+.PHONY: help demo test lint bench bench-optimize bench-probe bench-recall bench-verdicts chaos fuzz fix docs lock types clean
 .PHONY: demo-optimize screenshots
 
 help:  ## this list
@@ -50,6 +50,9 @@ bench-recall: .venv/.dev  ## whether faults that are put into real jobs are foun
 
 bench-verdicts: .venv/.dev  ## how often verdicts are right where the truth is known
 	$(BIN)/python bench/verdicts.py $(ARGS)
+
+chaos: .venv/.dev  ## reviews, publications and optimizations while everything around goes wrong
+	$(BIN)/python bench/chaos.py $(ARGS)
 
 fuzz: .venv/.dev  ## readers on texts that nobody would write, FUZZ_SECONDS each
 	$(BIN)/python bench/fuzz.py $(ARGS)

@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from pitstop.bot.optimize.loop import optimize
+from pitstop.bot.optimize.reports import summary_of
 from pitstop.bot.optimize.request import QUICK, OptimizeRequest, Sizes
 from pitstop.bot.optimize.session import Session
 from pitstop.bot.optimize.summary import verdict
@@ -130,16 +131,18 @@ def _teller(began: float) -> Callable[[str], None]:
 def _tell(session: Session) -> int:
     facts = session.record.facts
     print(verdict(facts, [asdict(step) for step in session.record.steps]))
-    print(f"report: {session.work.reports / 'final_optimization-summary.md'}")
+    report = session.work.reports / "final_optimization-summary.md"
+    print(f"report: {report}" if not session.record.unwritten else summary_of(session))
     if session.best is not None and session.start is not None and session.best != session.start:
         print(f"optimized copy: {session.work.project}")
         print("apply it:       git am " + str(session.work.reports / "patches") + "/*.patch")
-    if session.record.unwritten:
-        print(
-            f"pitstop: not everything could be written: {session.record.unwritten}", file=sys.stderr
-        )
     if facts.get("integrity", {}).get("changed"):
         raise UserError(
             "the original changed while the job ran: see the report; was it edited meanwhile?"
+        )
+    if session.record.unwritten:
+        raise UserError(
+            f"not everything could be written ({session.record.unwritten}), so the summary stands"
+            " above; make room, or give another folder with --out"
         )
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import time
@@ -105,6 +106,11 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text so that a reader sees the old file or the new one. Raises OSError."""
     beside = path.with_name(f".{path.name}.new")
-    with beside.open("w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
-    beside.replace(path)
+    try:
+        with beside.open("w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        beside.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise

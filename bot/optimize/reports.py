@@ -41,13 +41,9 @@ _ENDINGS = {
 def write_reports(session: Session) -> None:
     """Render what there is so far. A disk that is full is noted in the record, not raised."""
     record, reports = session.record, session.work.reports
-    steps = [asdict(step) for step in record.steps]
-    summary = summarise(record.facts, steps, finished=record.finished)
     texts = {
         "meta.md": render("run/meta.md.j2", facts=_meta(record), steps=_steps(record)),
-        f"{SUMMARY}.md": render(
-            "run/summary.md.j2", s=summary, index=list(_index(reports)), figures=_mermaid(record)
-        ),
+        f"{SUMMARY}.md": summary_of(session),
         **dict(_changes(record)),
     }
     if record.finished:
@@ -59,6 +55,15 @@ def write_reports(session: Session) -> None:
             write_text(reports / name, str(text))
         except OSError as error:
             record.unwritten = f"{reports / name}: {error.strerror}"
+
+
+def summary_of(session: Session) -> str:
+    """The summary as Markdown, whether or not there is room for it on the disk."""
+    record = session.record
+    steps = [asdict(step) for step in record.steps]
+    summary = summarise(record.facts, steps, finished=record.finished)
+    index = list(_index(session.work.reports))
+    return str(render("run/summary.md.j2", s=summary, index=index, figures=_mermaid(record)))
 
 
 def _meta(record: Record) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """The whole loop on small jobs, with a real runner and real PyTorch on the CPU."""
 
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from pitstop.bot import cli
+from pitstop.bot.optimize import reports
 from pitstop.bot.optimize.loop import optimize
 from pitstop.bot.optimize.request import OptimizeRequest, Sizes
 from pitstop.bot.optimize.workfolder import checksums_of
@@ -164,6 +167,18 @@ def test_cancelled_while_it_runs_it_writes_what_is_known(project):
     session = optimize(request(project), LocalRunner(), cancel=cancel, say=say)
     assert session.record.facts["stopped"] == "cancelled"
     assert "stopped early: cancelled" in report(project)
+
+
+def test_a_summary_that_cannot_be_written_is_said(project, monkeypatch, capsys):
+    def full(path: Path, text: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(reports, "write_text", full)
+    assert cli.main(["optimize", str(project), "--quick", "--", "python absent.py"]) == 2
+    said = capsys.readouterr()
+    assert "report:" not in said.out
+    assert "absent.py" in said.out
+    assert "No space left on device" in said.err
 
 
 PROGRAM = """
