@@ -202,6 +202,8 @@ def traces(size: int, tools: Path) -> Iterator[dict[str, object]]:
 
 def has(tools: Path, module: str) -> bool:
     """Whether the tools' Python has a module."""
+    if not (tools / "python").exists():
+        return False
     return subprocess.run([tools / "python", "-c", f"import {module}"], capture_output=True,
                           check=False).returncode == 0  # fmt: skip
 
@@ -265,6 +267,7 @@ def main() -> int:
     parser.add_argument("repositories", nargs="*", type=Path, help="checkouts to audit as a whole")
     parser.add_argument("--only", default="", help="tables, by the first words of their titles")
     parser.add_argument("--tools", type=Path, default=ROOT / ".bench", help="an environment")
+    parser.add_argument("--alone", action="store_true", help="without the other tools")
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--trace", type=int, default=200, help="MB of the made trace")
     parser.add_argument("--json", type=Path)
@@ -277,7 +280,7 @@ def main() -> int:
         f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()},"
         f" load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}"
     )
-    tools = tools_of(chosen.tools)
+    tools = Path("/nowhere") if chosen.alone else tools_of(chosen.tools)
     tables: list[tuple[str, Callable[[], Iterator[dict[str, object]]]]] = [
         ("whole repositories", lambda: whole(chosen.repositories, tools, chosen.runs)),
         ("growth", lambda: growth(chosen.runs)),
