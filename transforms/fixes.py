@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pitstop.rules.finding import Finding, Fix, Safety, Setting
 from pitstop.rules.job import TrainingJob
-from pitstop.transforms.new_config import CREATIONS, create_config
 from pitstop.transforms.patch import Changed, Outcome, Refused
 from pitstop.transforms.recipe import Recipe, recipes
 from pitstop.transforms.set_knob import set_knob, unset_knob
@@ -56,8 +55,6 @@ def change_of(
     fix: Fix, job: TrainingJob, facts: ProjectFacts, deciding: Setting | None = None
 ) -> Outcome:
     """What a fix of settings does to a job; `deciding` is the one to change of several."""
-    if fix.transform in CREATIONS:
-        return create_config(fix.transform, fix.args, job, facts)
     knob = fix.args.get("knob")
     if not isinstance(knob, str):
         return Refused(f"the fix {fix.transform} names no knob")

@@ -13,7 +13,7 @@ from pitstop.rules.engine import audit
 from pitstop.rules.facts import gather
 from pitstop.rules.finding import UserError
 from pitstop.rules.tree import DictTree, FolderTree
-from pitstop.transforms.new_config import create_config
+from pitstop.transforms.creations import creations
 from pitstop.transforms.patch import Changed, Outcome, Refused, apply_patches
 
 TRAINER = """\
@@ -46,7 +46,8 @@ STAGE_2 = {"stage": 2, "offload": False}
 def made(files: dict[str, str], name: str = "create_deepspeed_config") -> Outcome:
     facts = gather(DictTree(files))
     (job,) = facts.jobs
-    return create_config(name, STAGE_2 if name == "create_deepspeed_config" else {}, job, facts)
+    given = STAGE_2 if name == "create_deepspeed_config" else {}
+    return creations()[name](job, facts, **given)
 
 
 def texts(files: dict[str, str], outcome: Outcome) -> dict[str, str]:
@@ -91,8 +92,8 @@ def test_a_second_time_there_is_nothing_to_do() -> None:
 @pytest.mark.parametrize(
     ("files", "name", "reason"),
     [
-        ({**FLAGS, "ds_zero2.json": "{}"}, "create_deepspeed_config", "exists already"),
-        ({**ACCELERATE, "fsdp.yaml": ""}, "create_fsdp_config", "exists already"),
+        ({**FLAGS, "ds_zero2.json": "{}"}, "create_deepspeed_config", "is there already"),
+        ({**ACCELERATE, "fsdp.yaml": ""}, "create_fsdp_config", "is there already"),
         (FLAGS, "create_fsdp_config", "not started by accelerate"),
     ],
 )
