@@ -149,7 +149,8 @@ def pull() -> Iterator[dict[str, object]]:
     """A pull request of five files in a repository of 5,000, reviewed on a GitHub of our own."""
     sys.path.insert(0, str(ROOT))
     from demo.forge import Forge
-    from demo.run_demo import check_out, run_action
+    from demo.run_demo import review
+    from demo.runner import Runner
 
     with tempfile.TemporaryDirectory(prefix="bench-") as made:
         folder = Path(made)
@@ -167,10 +168,11 @@ def pull() -> Iterator[dict[str, object]]:
                 if "num_workers=4" in text or "bf16: true" in text
             }
             opened = repo.open_pull(dict(list(changed.items())[:5]))
-            assert check_out is not None
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            calls, began = len(forge.log), time.perf_counter()
-            code = run_action(forge, opened, folder)
+            calls = len(forge.log)
+            runner = Runner(forge, repo, folder / "runner")
+            runner.clear()
+            before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+            code = review(runner, opened, 300).code
             wall = time.perf_counter() - began
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             asked = [one for one in list(forge.log)[calls:] if ".git/" not in one.request.path]
@@ -211,8 +213,8 @@ def has(tools: Path, module: str) -> bool:
 READ_EVENTS = """
 import sys
 from pathlib import Path
-from pitstop.runners.traces.reader import read_events
-sum(1 for _ in read_events(Path(sys.argv[1])))
+from pitstop.runners.traces.reader import Trace
+sum(1 for _ in Trace(Path(sys.argv[1])).events())
 """
 READ_WITH_HTA = """
 import sys
