@@ -257,6 +257,11 @@ class GitHub:
         path = self._repo(f"issues/comments/{comment}")
         self._transport.write_again(lambda: self._send("PATCH", path, {"body": body}))
 
+    def delete_comment(self, comment: int) -> None:
+        """Take back a comment of ours."""
+        path = self._repo(f"issues/comments/{comment}")
+        self._transport.write(lambda: self._send("DELETE", path, {}), lambda: None)
+
     def create_review(
         self, number: int, sha: str, comments: Sequence[Json], landed: Callable[[], bool]
     ) -> None:

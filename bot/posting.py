@@ -6,6 +6,7 @@ to wait is `pitstop.bot.transport`'s.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +18,17 @@ from pitstop.bot.diff import Diff
 from pitstop.bot.effects import effects
 from pitstop.bot.github_api import GitHub
 from pitstop.bot.placement import Placed
-from pitstop.bot.pulls import Posted, PostedCheck, Thread
+from pitstop.bot.pulls import Comment, Posted, PostedCheck, Thread
 from pitstop.bot.report import Report
 from pitstop.bot.review import NewComment, Policy, Review, make_review, said_keys
-from pitstop.bot.summary import Summary, comment_body, find_summary, says_the_same, summarise
+from pitstop.bot.summary import (
+    Summary,
+    comment_body,
+    find_summaries,
+    find_summary,
+    says_the_same,
+    summarise,
+)
 from pitstop.bot.transport import ApiError, ForbiddenError, OutOfTimeError, RefusedError
 from pitstop.bot.views import Links
 from pitstop.rules.tree import RepoTree
@@ -180,13 +188,35 @@ def _summarise(
     github: GitHub, audited: Audited, review: Review, posted: Posted, remarks: Sequence[str]
 ) -> None:
     number = audited.number
-    before = find_summary(posted.comments)
+    ours = find_summaries(posted.comments)
+    before = ours[0] if ours else None
+    _take_back(github, ours[1:])
     summary = audited.summary(review, review.detailed, remarks)
     body = comment_body(summary, audited.sha, before.body if before else None)
     if before is None:
-        github.create_comment(number, body, lambda: find_summary(github.comments(number)))
+        _first_summary(github, number, body)
     elif not says_the_same(before.body, body):
         github.edit_comment(before.id, body)
+
+
+def _first_summary(github: GitHub, number: int, body: str) -> None:
+    """Post it. A request that seemed lost may land after we looked, so then we look again."""
+    lost = False
+
+    def landed() -> Comment | None:
+        nonlocal lost
+        lost = True
+        return find_summary(github.comments(number))
+
+    github.create_comment(number, body, landed)
+    if lost:
+        _take_back(github, find_summaries(github.comments(number))[1:])
+
+
+def _take_back(github: GitHub, comments: Sequence[Comment]) -> None:
+    for comment in comments:
+        with contextlib.suppress(RefusedError):  # it is gone, or this token may not
+            github.delete_comment(comment.id)
 
 
 def _publish_check(github: GitHub, audited: Audited, review: Review, policy: Policy) -> None:

@@ -171,8 +171,13 @@ def _told(changes: Iterable[JobChange], review: Review) -> tuple[ToldChange, ...
 
 def find_summary(comments: Iterable[Comment]) -> Comment | None:
     """Our summary among a pull request's comments; only one that we wrote is believed."""
+    return next(iter(find_summaries(comments)), None)
+
+
+def find_summaries(comments: Iterable[Comment]) -> list[Comment]:
+    """Our summary, and those that a request which was thought lost has left after it."""
     ours = (one for one in comments if one.ours and MARK in one.body)
-    return min(ours, key=lambda one: one.id, default=None)
+    return sorted(ours, key=lambda one: one.id)
 
 
 def reviewed(body: str) -> tuple[str, ...]:

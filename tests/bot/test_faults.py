@@ -146,3 +146,13 @@ def test_first_words_are_said_once(bench: Bench, name: str, operation: str) -> N
     assert len(pull.reviews()) == 2  # the lines, and the comment on a whole file
     assert len(pull.review_comments()) == 6
     pull.close()
+
+
+def test_a_second_summary_is_taken_back(bench: Bench) -> None:
+    pull = bench.reviewed()
+    second = f"Old.\n{MARK}\n<!-- pitstop:reviewed {'0' * 40} -->"
+    bench._post(f"issues/{pull.number}/comments", {"body": second})  # a request thought lost
+    bench.review(pull)
+    assert len(pull.comments()) == 1
+    assert "Old." not in pull.comments()[0]["body"]
+    pull.close()
