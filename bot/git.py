@@ -231,7 +231,11 @@ def push(
         return references(remote, transport).get(ref) == commit or None
 
     def send() -> bool:
-        _git(store.path, *command, remote.url, refspec, more=(_header(remote),))
+        try:
+            _git(store.path, *command, remote.url, refspec, more=(_header(remote),))
+        except RefusedError:  # libcurl itself sends again what seems lost, and finds our commit
+            if landed() is None:
+                raise
         return True
 
     transport.write(send, landed)

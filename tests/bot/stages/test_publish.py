@@ -322,3 +322,12 @@ def test_a_fault_at_any_call_posts_nothing_twice(stage: Stage, kind: str, moment
         assert len(stage.follow_ups()) == 1
         assert stage.answers() == 1
         calls += 4
+
+
+def test_a_push_whose_answer_is_lost_is_seen_to_have_landed(stage: Stage) -> None:
+    sha = asked(stage)
+    good(stage, sha)
+    stage.forge.inject("reset", moment="after", path="git-receive-pack")
+    stage.publish()
+    assert len(stage.follow_ups()) == 1
+    assert "did not take" not in stage.answer()
