@@ -99,7 +99,8 @@ def kind_of(change: str) -> Kind:
     for row in plan_rows():
         if row.id == change:
             made = row.change in creations()
-            return Kind(row.title, code if row.change in recipes() else SUFFIXES, made)
+            only_code = row.change in recipes() and row.package is None
+            return Kind(row.title, code if only_code else SUFFIXES, made)
     for info in all_rules():
         if info.id == change:
             return Kind(f"Mend {info.id}: {info.title[:1].lower()}{info.title[1:]}", SUFFIXES)

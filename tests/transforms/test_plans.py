@@ -9,7 +9,7 @@ from pitstop.rules.knobs import knobs
 from pitstop.rules.tree import DictTree
 from pitstop.runners.diagnosis import thresholds
 from pitstop.transforms.patch import Changed, apply_patches
-from pitstop.transforms.plans import BOTTLENECKS, PlanExample, candidates, plan_rows, tables
+from pitstop.transforms.plans import BOTTLENECKS, PlanExample, candidates, named, plan_rows, tables
 from pitstop.transforms.recipe import Numerics, recipes
 
 ROWS = plan_rows()
@@ -126,3 +126,19 @@ def test_what_costs_time_is_offered_only_against_its_bottleneck():
     without = {one.id for one in candidates(facts.jobs[0], facts, ())}
     assert "activation-checkpointing" not in without
     assert "eight-bit-optimizer" not in without
+
+
+def test_a_package_that_a_row_needs_is_asked_for():
+    files = {
+        "train.yaml": "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nstage: sft\ndo_train: true\n"
+        "finetuning_type: lora\ntemplate: qwen\ncutoff_len: 512\ndataset: mine\n",
+        "requirements.txt": "accelerate\ntransformers==4.57.0\n",
+    }
+    facts = gather(DictTree(files), launch="llamafactory-cli train train.yaml")
+    ((_, outcome),) = named(["lf-liger"], facts.jobs[0], facts)
+    assert isinstance(outcome, Changed), outcome
+    texts, _ = apply_patches(facts.tree, [outcome.patch])
+    assert texts["requirements.txt"] == (
+        "accelerate\nliger-kernel>=0.5.5,<1\ntransformers==4.57.0\n"
+    )
+    assert "enable_liger_kernel: true" in texts["train.yaml"]

@@ -24,6 +24,7 @@ from pitstop.rules.knobs import knobs
 from pitstop.rules.pysource import PyModule
 from pitstop.rules.row_reader import read_condition
 from pitstop.transforms.creations import creations
+from pitstop.transforms.edit_dependencies import require
 from pitstop.transforms.fixes import change_of
 from pitstop.transforms.patch import Changed, Outcome, Patch, Refused
 from pitstop.transforms.recipe import Numerics, Recipe, recipes
@@ -58,7 +59,8 @@ class PlanRow:
     part of `when` must hold, none of `conflicts` may. `opt_in`: only when a person names it.
     `only_when_asked`: it costs time to save memory, so only a bottleneck of its own calls for it.
     `several_processes`: it is about what they exchange. `search`: an argument of the change and
-    the values among which short runs choose. `order` is the place among all rows.
+    the values among which short runs choose. `package` is a requirement that the project is made to
+    ask for. `order` is the place among all rows.
     """
 
     id: str
@@ -77,6 +79,7 @@ class PlanRow:
     only_when_asked: bool = False
     several_processes: bool = False
     search: tuple[str, tuple[Scalar, ...]] | None = None
+    package: str | None = None
 
     def applies(self, case: Case) -> bool:
         """Whether a job is one that the row is about; what cannot be said does not hold."""
@@ -205,6 +208,7 @@ def _row(file: str, raw: Mapping[str, Any], position: int) -> PlanRow:
         only_when_asked=bool(raw.get("only_when_asked", False)),
         several_processes=bool(raw.get("several_processes", False)),
         search=_search(raw),
+        package=raw.get("package"),
     )
     if set(row.answers) - BOTTLENECKS or (row.numerics is Numerics.SEMANTICS and not row.opt_in):
         raise ValueError(f"{name}: an unknown bottleneck, or another training without the opt-in")
@@ -312,6 +316,21 @@ def _variants(
 
 
 def _outcome(
+    row: PlanRow, job: TrainingJob, facts: ProjectFacts, chosen: Mapping[str, Scalar]
+) -> Outcome:
+    outcome = _change_of(row, job, facts, chosen)
+    if row.package is None or not isinstance(outcome, Changed):
+        return outcome
+    declared = require(row.package, facts)
+    if isinstance(declared, Refused):
+        return Refused(f"it needs {row.package}, and {declared.reason}")
+    if isinstance(declared, Changed):
+        patch = outcome.patch
+        return Changed(replace(patch, edits=(*patch.edits, *declared.patch.edits)))
+    return outcome
+
+
+def _change_of(
     row: PlanRow, job: TrainingJob, facts: ProjectFacts, chosen: Mapping[str, Scalar]
 ) -> Outcome:
     args = {**row.args, **chosen}
