@@ -8,7 +8,6 @@ Exit codes: 0 done, 1 findings at or over --fail-on, 2 something for the user to
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
@@ -69,6 +68,16 @@ def _bug(error: Exception, *, debug: bool) -> int:
     return BUG
 
 
+class _Version(argparse.Action):
+    """Looks the version up when it is asked for: every other call is spared the look."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"pitstop {version('pitstop')}")
+        parser.exit()
+
+
 def parser() -> argparse.ArgumentParser:
     """Every command and option; `docs/commands.md` is held to it by a test."""
     common = argparse.ArgumentParser(add_help=False)
@@ -78,8 +87,7 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         "pitstop", description="Finds what makes GPU training jobs slow or large.", parents=[common]
     )
-    version = importlib.metadata.version("pitstop")
-    root.add_argument("--version", action="version", version=f"pitstop {version}")
+    root.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = root.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_audit(commands.add_parser("audit", parents=[common], help="judge a repository"))
     _add_fix(commands.add_parser("fix", parents=[common], help="apply fixes to a repository"))
@@ -160,7 +168,7 @@ def _add_fix(fix: argparse.ArgumentParser) -> None:
 
 
 def _add_estimate(estimate: argparse.ArgumentParser) -> None:
-    from pitstop.bot import typed_job
+    from pitstop.bot import typed_options
 
     estimate.description = (
         "Says where the memory of each training job goes, whether it fits, and what would."
@@ -178,12 +186,12 @@ def _add_estimate(estimate: argparse.ArgumentParser) -> None:
     add("--format", choices=("text", "json"), default="text", help="of the output")
     add = estimate.add_argument_group("a model instead of a repository").add_argument
     add("--model", metavar="NAME", help="a model's name, or the path of its config.json")
-    add("--params", type=typed_job.parameter_count, metavar="7B", help="its parameter count")
-    add("--method", choices=typed_job.METHODS, default="full", help="what is trained")
+    add("--params", type=typed_options.parameter_count, metavar="7B", help="its parameter count")
+    add("--method", choices=typed_options.METHODS, default="full", help="what is trained")
     add("--rank", type=_count, default=8, metavar="N", help="of LoRA")
-    add("--precision", choices=typed_job.PRECISIONS, default="bf16", help="of the run")
+    add("--precision", choices=typed_options.PRECISIONS, default="bf16", help="of the run")
     add("--optimizer", default="adamw", metavar="NAME", help="its optimizer")
-    add("--sharding", choices=typed_job.SHARDINGS, default="none", help="of training state")
+    add("--sharding", choices=typed_options.SHARDINGS, default="none", help="of training state")
     add("--offload", action="store_true", help="optimizer state on the host")
     add("--accumulation", type=_count, default=1, metavar="N", help="micro batches per step")
     add("--checkpointing", action="store_true", help="activations are recomputed")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from pathlib import Path
 
 from pitstop.rules.architecture import from_config
@@ -12,20 +11,6 @@ from pitstop.rules.finding import Scalar, Setting, Surface, UserError, Value
 from pitstop.rules.job import FrameworkUse, HardwareFacts, ModelFacts, TrainingJob
 from pitstop.rules.models import by_name, from_shape
 from pitstop.rules.optimizers import OPTIMIZERS, optimizer_named
-
-METHODS = ("full", "lora", "qlora", "dora", "freeze")
-PRECISIONS = ("bf16", "fp16", "fp32", "pure-bf16")
-SHARDINGS = ("none", "zero1", "zero2", "zero3", "fsdp", "fsdp-grad-op")
-_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kmbt]?)", re.IGNORECASE)
-_SCALES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
-
-
-def parameter_count(text: str) -> int:
-    """`7B`, `1.5b`, `350M` or a plain number. Raises ArgumentTypeError."""
-    found = _COUNT.fullmatch(text.strip())
-    if not found or not text.isascii():
-        raise argparse.ArgumentTypeError(f"{text!r} is no parameter count; write 7B or 350M")
-    return round(float(found[1]) * _SCALES[found[2].lower()])
 
 
 def typed_job(options: argparse.Namespace, hardware: HardwareFacts | None) -> TrainingJob:
