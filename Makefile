@@ -31,10 +31,10 @@ lint: .venv/.dev types  ## style, types, layers, workflows, schemas
 	MYPYPATH=.types $(BIN)/mypy -p pitstop
 	$(BIN)/mypy demo
 	$(BIN)/lint-imports
-	$(BIN)/zizmor --offline --no-progress --quiet --pedantic action.yml examples/workflows
+	$(BIN)/zizmor --offline --no-progress --quiet --pedantic action.yml examples/workflows docs/release
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows examples/workflows/*.yml
-	$(BIN)/actionlint -shellcheck= -pyflakes= examples/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows examples/workflows/*.yml docs/release/*.yml
+	$(BIN)/actionlint -shellcheck= -pyflakes= examples/workflows/*.yml docs/release/*.yml
 
 bench: .venv/.dev  ## how long audits take: growth, start-up, a pull request, traces, and ARGS="CHECKOUT ..."
 	$(BIN)/python bench/audit.py $(ARGS)

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -33,7 +34,7 @@ from pitstop.bot.action import run  # noqa: E402
 from pitstop.bot.optimize.workfolder import checksums_of  # noqa: E402
 from pitstop.bot.transport import Clock  # noqa: E402
 from tests.bot.optimize.test_loop import SLOW_LOADER, strays  # noqa: E402
-from tests.bot.reviewing import Time, audit_marks, settings_for  # noqa: E402
+from tests.bot.reviewing import audit_marks, settings_for  # noqa: E402
 from tests.bot.stages import conftest as stages  # noqa: E402
 from tests.bot.test_faults import Bench, state  # noqa: E402
 
@@ -136,23 +137,25 @@ def clocks(folder: Path) -> Iterator[Row]:
             expected = state(pull)
             for index in range(count):
                 other = bench.reviewed()
-                plain, calls = Time(), itertools.count()
+                calls, real = itertools.count(), time.time
 
-                def now(plain: Time = plain, calls: Any = calls, at: int = index,
-                        jump: float = jump) -> float:  # fmt: skip
-                    if next(calls) == at:
-                        plain.now += jump
-                    return plain.now
+                def told_time(
+                    calls: Any = calls,
+                    real: Any = real,
+                    at: int = 3 * index,
+                    jump: float = jump,
+                ) -> float:
+                    return float(real() + jump * (next(calls) >= at))
 
                 where = folder / f"work{jump}" / str(other.number)
                 forge.inject("500", after=index)  # so that the clock is asked
-                with told(broken, f"reading {index}"):
+                with told(broken, f"request {index}"), mock.patch("time.time", told_time):
                     code = run(settings_for(forge, other, where),
-                               clock=Clock(now, plain.sleep), audit=audit_marks)  # fmt: skip
+                               clock=Clock(sleep=lambda _: None), audit=audit_marks)  # fmt: skip
                     found = state(other)
                     doubled = len(found["comments"]) != len(expected["comments"])
                     if code or doubled or found["reviews"] > expected["reviews"]:
-                        broken.append(f"reading {index}: exit code {code}, {found['reviews']}")
+                        broken.append(f"request {index}: exit code {code}, {found['reviews']}")
                 forge.clear_faults()
                 other.close()
         yield f"review, the clock jumps {name}", count, broken

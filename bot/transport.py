@@ -48,11 +48,20 @@ class OutOfTimeError(ApiError):
     """The time limit would pass before the next attempt."""
 
 
+_STARTED = time.time() - time.monotonic()
+
+
+def steady() -> float:
+    """Seconds since the epoch as they were told when we started: a machine's clock that is set
+    meanwhile must not use up our time."""
+    return _STARTED + time.monotonic()
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """Seconds since the epoch, and a way to let them pass."""
 
-    now: Callable[[], float] = time.time
+    now: Callable[[], float] = steady
     sleep: Callable[[float], None] = time.sleep
 
 
