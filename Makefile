@@ -31,7 +31,7 @@ lint: .venv/.dev types  ## style, types, layers, workflows, schemas
 	MYPYPATH=.types $(BIN)/mypy -p pitstop
 	$(BIN)/mypy demo
 	$(BIN)/lint-imports
-	$(BIN)/zizmor --offline --no-progress --quiet --pedantic action.yml examples/workflows docs/release
+	$(BIN)/zizmor --offline --no-progress --quiet --pedantic action.yml examples/workflows docs/release/release.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows examples/workflows/*.yml docs/release/*.yml
 	$(BIN)/actionlint -shellcheck= -pyflakes= examples/workflows/*.yml docs/release/*.yml
