@@ -98,14 +98,16 @@ def uneven(run: ProbeRun, dropped: int) -> bool:
 
 def kept_pairs(runs: Sequence[tuple[ProbeRun, ProbeRun]], least: int) -> list[Pair]:
     """Step times of runs made next to each other, before and after: the same first steps are
-    dropped from every run, at least `least` and on until the slowest has settled, and all are as
-    long as the shortest."""
+    dropped from every run, at least `least` and on until the slowest has settled, or half of the
+    shortest is gone: steps that come in bursts never settle. All runs of one arm are as long as its
+    shortest, and where equal steps are compared, so are both arms."""
     times = [(a.step_seconds(), b.step_seconds()) for a, b in runs]
     drop = max((warm_up_of(one, least) for pair in times for one in pair), default=least)
-    shortest = min((len(one) for pair in times for one in pair), default=0)
-    drop = min(drop, max(0, shortest - 1))
+    ends = [min(map(len, arm)) for arm in zip(*times, strict=True)] or [0, 0]
+    drop = min(drop, max(least, min(ends) // 2), max(0, min(ends) - 1))
     matched = bool(runs) and all(uneven(run, drop) for pair in runs for run in pair)
-    return [Pair(before[drop:shortest], after[drop:shortest], matched) for before, after in times]
+    first, second = (min(ends), min(ends)) if matched else ends
+    return [Pair(before[drop:first], after[drop:second], matched) for before, after in times]
 
 
 def unsteady(times: Sequence[float]) -> str | None:

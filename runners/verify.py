@@ -1,9 +1,10 @@
 """Whether one way of running a job is faster than another, from interleaved runs of both.
 
-The rule: the ratio of medians of each pair, their geometric mean, an interval by a hierarchical
-bootstrap (pairs, and blocks of steps inside each), and a gain that is larger than the noise
-between runs of the same thing. Pooling the steps of all runs would see differences between runs
-as effects: that test is wrong at the null in up to a quarter of cases where runs differ by 2 %.
+The rule: the ratio of medians of each pair (means, where steps come in bursts), their geometric
+mean, an interval by a hierarchical bootstrap (pairs, and blocks of steps inside each), and a gain
+that is larger than the noise between runs of the same thing. Pooling the steps of all runs would
+see differences between runs as effects: that test is wrong at the null in up to a quarter of cases
+where runs differ by 2 %.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ STUDENT = {2: 5.643, 3: 3.298, 4: 2.829, 5: 2.634}
 """By pairs of runs: Student's t that is exceeded by chance in 1.5 % of cases, with as many degrees
 of freedom as the runs of both arms leave (two fewer than there are runs). Without it, equal runs
 that differ by 2 % pass for faster in 5 % of comparisons (bench/verdicts.py)."""
+
+
+BURST = 1.25
+"""Times the median from which the mean is what a step takes: workers of a loader deliver many
+batches at once, so that most steps find theirs ready and a few wait for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,19 @@ class Pair:
         if self.matched:
             both = min(len(self.before), len(self.after))
             return math.fsum(self.before[:both]) / math.fsum(self.after[:both])
-        return statistics.median(self.before) / statistics.median(self.after)
+        before, after = self.levels
+        return before / after
+
+    @property
+    def levels(self) -> tuple[float, float]:
+        """Seconds that a step takes before and after: medians, which a stall does not move. Steps
+        that come in bursts count with their mean, but those before only beside such steps after:
+        never may a slow step before the change make the change look fast."""
+        before, after = statistics.median(self.before), statistics.median(self.after)
+        mean_before, mean_after = statistics.fmean(self.before), statistics.fmean(self.after)
+        if mean_after <= BURST * after:
+            return before, after
+        return (mean_before if mean_before > BURST * before else before), mean_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +138,13 @@ def judge(pairs: Sequence[Pair], policy: Policy | None = None) -> Verdict:
 
 def noise(pairs: Sequence[Pair]) -> float:
     """How far runs of the same thing lie apart: the standard deviation of the logarithms of their
-    medians (a fraction), pooled over the runs before and those after; 0 with a single pair."""
+    levels (a fraction), pooled over the runs before and those after; 0 with a single pair."""
     if len(pairs) < 2:
         return 0.0
-    arms = ([pair.before for pair in pairs], [pair.after for pair in pairs])
-    return math.sqrt(statistics.fmean(statistics.variance(_levels(runs)) for runs in arms))
+    arms = zip(*(pair.levels for pair in pairs), strict=True)
+    return math.sqrt(
+        statistics.fmean(statistics.variance([math.log(level) for level in arm]) for arm in arms)
+    )
 
 
 def needed_gain(pairs: Sequence[Pair], policy: Policy) -> float:
@@ -133,10 +153,6 @@ def needed_gain(pairs: Sequence[Pair], policy: Policy) -> float:
     spread = noise(pairs)
     chance = STUDENT[min(max(len(pairs), 2), max(STUDENT))] * math.sqrt(2 / len(pairs))
     return max(policy.least_gain, policy.noises * spread, chance * spread)
-
-
-def _levels(runs: Sequence[Sequence[float]]) -> list[float]:
-    return [math.log(statistics.median(run)) for run in runs]
 
 
 def _mean(pairs: Sequence[Pair]) -> float:

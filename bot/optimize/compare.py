@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pitstop.bot.optimize.arms import Arm, Kind, Run, Track
+from pitstop.bot.optimize.arms import Arm, Kind, Run, Track, sized
 from pitstop.runners.measurement import kept_pairs, void
 from pitstop.runners.parity import Parity, compare_losses, same_work
 from pitstop.runners.probing import ProbeRun
@@ -130,12 +130,29 @@ class Comparer:
     def _pair(self, best: Arm, candidate: Arm, warm_up: int, *, swapped: bool) -> tuple[Run, Run]:
         """Two runs next to each other; once more when something held only one of them up."""
         order = (candidate, best) if swapped else (best, candidate)
+        steps = {best.name: self.track.steps, candidate.name: self._steps(candidate, warm_up)}
         for _ in range(2):
-            made = {arm.name: self.track.run(arm, Kind.TIMED, warm_up=warm_up) for arm in order}
+            made = {
+                arm.name: self.track.run(
+                    arm, Kind.TIMED, steps=steps[arm.name] or None, warm_up=warm_up
+                )
+                for arm in order
+            }
             pair = made[best.name], made[candidate.name]
             if not all(run.ok for run in pair) or void(_pairs([pair], warm_up)[0]) is None:
                 break
         return pair
+
+    def _steps(self, arm: Arm, warm_up: int) -> int:
+        """How many steps a timed run of an arm keeps: more where its steps are shorter, since the
+        first ones may live on what workers of a loader had prepared before they began."""
+        steps, run = self.track.steps, self.primed.get(arm.name)
+        if run is None or not run.ok:
+            return steps
+        try:
+            return max(steps, sized(run, self.track.sizes, warm_up))
+        except ValueError:
+            return steps
 
 
 def _pairs(runs: Sequence[tuple[Run, Run]], least: int) -> list[Pair]:

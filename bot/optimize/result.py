@@ -12,8 +12,10 @@ from pitstop.runners.probing import ProbeRun
 
 def rows_of(measured: Measured, planned_steps: int | None = None) -> list[dict[str, str]]:
     """Step time, throughput, memory and projected time, before and after with the change."""
-    before = statistics.median([t for pair in measured.pairs for t in pair.before])
-    after = statistics.median([t for pair in measured.pairs for t in pair.after])
+    before, after = (
+        statistics.median(levels)
+        for levels in zip(*(pair.levels for pair in measured.pairs), strict=True)
+    )
     by, low, high = (getattr(measured.verdict, name) for name in ("by", "low", "high"))
     rows = [
         _row("step time", f"{before * 1e3:.2f} ms", f"{after * 1e3:.2f} ms", _spread(by, low, high))

@@ -29,12 +29,20 @@ def made(times, *, ranks: int = 1, **others) -> ProbeRun:
     )
 
 
-def test_all_runs_lose_the_same_first_steps_and_are_as_long():
+def test_all_runs_lose_the_same_first_steps_and_those_of_an_arm_are_as_long():
     late = made([0.5] * 6 + [0.1] * 34)
     early = made([0.1] * 60)
     pairs = kept_pairs([(late, early), (early, early)], least=3)
-    assert [(len(pair.before), len(pair.after)) for pair in pairs] == [(36, 36), (36, 36)]
+    assert [(len(pair.before), len(pair.after)) for pair in pairs] == [(36, 56), (36, 56)]
     assert not any(pair.matched for pair in pairs)
+
+
+def test_bursts_never_settle_and_still_leave_steps():
+    calm, bursts = made([0.08] * 28), made(([0.073] + [0.001] * 7) * 40)
+    (pair,) = kept_pairs([(calm, bursts)], least=3)
+    assert len(pair.before) >= 14
+    assert len(pair.after) >= 300
+    assert pair.ratio == pytest.approx(8, rel=0.05)
 
 
 def test_nothing_measured_keeps_nothing():

@@ -41,6 +41,31 @@ def test_a_clear_gain_is_faster():
     assert "3 pairs of 25 steps" in verdict.text
 
 
+CALM = (0.08,) * 40
+BURSTS = (0.073, *(0.001,) * 7) * 5
+"""Eight workers that take 80 ms for a batch: most steps find theirs ready. 10 ms a step."""
+
+
+def test_batches_that_come_in_bursts_count_with_their_mean():
+    assert Pair(CALM, BURSTS).ratio == pytest.approx(8, rel=0.01)
+    faster = (0.036, *(0.001,) * 7) * 5
+    assert Pair(BURSTS, faster).ratio == pytest.approx(2, rel=0.15)
+    verdict = judge([Pair(CALM, BURSTS)] * 3)
+    assert isinstance(verdict, Faster)
+    assert verdict.by == pytest.approx(8, rel=0.01)
+
+
+def test_bursts_that_cost_as_much_as_they_save_are_not_faster():
+    as_slow = (0.633, *(0.001,) * 7) * 5
+    assert isinstance(judge([Pair(CALM, as_slow)] * 3), NotFaster | Inconclusive)
+
+
+def test_slow_steps_before_never_make_a_change_look_fast():
+    stalled = (*(0.08,) * 36, *(0.8,) * 4)
+    assert Pair(stalled, CALM).ratio == 1
+    assert Pair(CALM, stalled).ratio < 1
+
+
 def test_a_slowdown_is_not_faster():
     assert isinstance(judge(made(0.9, 0.005)), NotFaster)
 
