@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint bench bench-optimize bench-probe bench-recall bench-verdicts chaos fuzz fix docs lock types clean
+.PHONY: help demo test lint bench bench-optimize bench-probe bench-recall bench-transforms bench-verdicts chaos fuzz fix docs lock types clean
 .PHONY: demo-optimize screenshots
 
 help:  ## this list
@@ -47,6 +47,9 @@ bench-probe: .venv/.dev  ## what the probe costs a job
 
 bench-recall: .venv/.dev  ## whether faults that are put into real jobs are found
 	$(BIN)/python bench/recall.py $(ARGS)
+
+bench-transforms: .venv/.dev  ## every transform on ARGS="CHECKOUT ...", each change read again
+	$(BIN)/python bench/transforms.py $(ARGS)
 
 bench-verdicts: .venv/.dev  ## how often verdicts are right where the truth is known
 	$(BIN)/python bench/verdicts.py $(ARGS)
