@@ -35,6 +35,7 @@ CONFIG = """\
 jobs:
   train:
     launch: python train.py
+    deadline: 4
 """
 SLOW = "DataLoader(Images(), batch_size=32, shuffle=True)"
 FAST = """DataLoader(
