@@ -23,6 +23,7 @@ screenshots: demo demo-optimize  ## take the pictures of the README with a headl
 
 test: .venv/.dev lint  ## every check and every test
 	.ci/engine
+	.ci/slurm
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 lint: .venv/.dev types  ## style, types, layers, workflows, schemas

@@ -1,5 +1,6 @@
 """Runners under test. A runner of another kind joins the contract by one entry here."""
 
+import os
 import re
 import sys
 import textwrap
@@ -12,6 +13,7 @@ from pitstop.runners.docker_runner import DockerRunner
 from pitstop.runners.job import Job, Limits, Runner, UnavailableError
 from pitstop.runners.local_runner import LocalRunner
 from pitstop.runners.probing import ProbeRequest, place_probe, read_probe
+from pitstop.runners.slurm_runner import SlurmRunner
 
 ROOT = Path(__file__).parents[2]
 BASE = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)[0]
@@ -19,19 +21,27 @@ BASE = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text("utf-8"), re.M
 RUNNERS: dict[str, Callable[[], Runner]] = {
     "local": LocalRunner,
     "docker": lambda: DockerRunner(BASE),
+    "slurm": SlurmRunner,
 }
+CLUSTER = Path("/tmp/pitstop-slurm/slurm.conf")
+"""Of the Slurm that `make test` starts where it can (.ci/slurm)."""
 
 
 @pytest.fixture(
     params=[
         pytest.param("local", id="local"),
         pytest.param("docker", id="docker", marks=pytest.mark.docker),
+        pytest.param("slurm", id="slurm", marks=pytest.mark.slurm),
     ]
 )
-def runner(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runner]:
-    """A runner that can run here. Without a docker engine its tests are skipped aloud."""
+def runner(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Runner]:
+    """A runner that can run here. Without an engine or a cluster its tests are skipped aloud."""
+    if CLUSTER.exists() and "SLURM_CONF" not in os.environ:
+        monkeypatch.setenv("SLURM_CONF", str(CLUSTER))
     made = RUNNERS[request.param]()
-    if request.param == "docker":
+    if request.param != "local":
         try:
             made.preflight(Job("probe", ("true",), tmp_path, tmp_path))
         except UnavailableError as error:
