@@ -76,6 +76,10 @@ def runner_of(options: argparse.Namespace) -> Runner:
         from pitstop.runners.docker_runner import DockerRunner
 
         return DockerRunner(options.image)
+    if options.runner == "slurm":
+        from pitstop.runners.slurm_runner import SlurmRunner
+
+        return SlurmRunner(tuple(options.sbatch))
     from pitstop.runners.local_runner import LocalRunner
 
     return LocalRunner()
