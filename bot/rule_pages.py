@@ -1,7 +1,8 @@
-"""What `pitstop rules` prints, and the page docs/rules.md: all of it from the rules themselves."""
+"""What `pitstop rules` prints, and the pages in docs/rules: all from the rules themselves."""
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import typing
@@ -22,9 +23,44 @@ CATALOGUES = {
     "general": "Any PyTorch training",
     "hf_trainer": "Hugging Face Trainer",
     "llamafactory": "LLaMA-Factory",
+    "swift": "ms-swift",
+    "videox_fun": "VideoX-Fun",
+    "flow_factory": "Flow-Factory",
     "deepspeed": "DeepSpeed",
+    "vllm": "vLLM",
+    "sglang": "SGLang",
+    "relax": "Relax",
 }
 """Titles of catalogues; one that is not here goes by its own name."""
+
+_SEARCH = """\
+<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Rules of Pitstop</title>
+<style>
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
+input { font: inherit; width: 100%; padding: .5rem; box-sizing: border-box }
+table { border-collapse: collapse; width: 100%; margin-top: 1rem }
+td, th { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #8884 }
+tr[hidden] { display: none }
+</style></head><body>
+<h1>Rules of Pitstop</h1>
+<input id="words" type="search" placeholder="words, such as: loader workers" autofocus>
+<p id="count"></p>
+<table><thead><tr><th>rule</th><th>what it finds</th><th>severity</th><th>fix</th><th>for</th></tr>
+</thead><tbody>
+ROWS
+</tbody></table>
+<script>
+const input = document.getElementById("words"), rows = [...document.querySelectorAll("tbody tr")];
+function show() {
+  const words = input.value.toLowerCase().split(/ +/).filter(Boolean);
+  for (const row of rows) row.hidden = !words.every(word => row.dataset.words.includes(word));
+  document.getElementById("count").textContent = rows.filter(row => !row.hidden).length + " rules";
+}
+input.addEventListener("input", show);
+show();
+</script></body></html>
+"""
 
 _LANGUAGES = {".py": "python", ".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".json": "json"}
 
@@ -58,7 +94,7 @@ def page(info: RuleInfo) -> str:
 
 
 def all_pages(infos: Iterable[RuleInfo]) -> str:
-    """The list of all rules and the page of each, as docs/rules.md holds them."""
+    """The list of all rules and the page of each, in one document."""
     infos = tuple(infos)
     return render.render(
         "rules.md.j2",
@@ -66,6 +102,40 @@ def all_pages(infos: Iterable[RuleInfo]) -> str:
         groups=[(title, [_row(info) for info in group]) for title, group in _grouped(infos)],
         pages=[Markdown(page(info)) for _, group in _grouped(infos) for info in group],
     )
+
+
+def site(infos: Iterable[RuleInfo]) -> Iterator[tuple[str, str]]:
+    """The documents of docs/: a list, a page for each catalogue, and one to search in; each with
+    its path."""
+    infos = tuple(infos)
+    groups = [
+        (title, [_row(info, f"rules/{info.catalogue}.md") for info in group])
+        for title, group in _grouped(infos)
+    ]
+    yield "rules.md", render.render("rules.md.j2", count=len(infos), groups=groups, pages=[])
+    for title, group in _grouped(infos):
+        pages = [Markdown(page(info)) for info in group]
+        yield (
+            f"rules/{group[0].catalogue}.md",
+            render.render("catalogue.md.j2", title=title, rows=map(_row, group), pages=pages),
+        )
+    yield "rules/search.html", _search_page(infos)
+
+
+def _search_page(infos: Iterable[RuleInfo]) -> str:
+    """A page that finds rules by words while they are typed; it asks no other host."""
+    rows = []
+    for title, group in _grouped(infos):
+        for info in group:
+            words = " ".join((info.title, info.sections.what, info.sections.why, info.sections.fix))
+            cells = (info.id, info.title, info.severity.label, info.safety.value, title)
+            shown = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells[1:])
+            address = f"{info.catalogue}.md#{info.name}"
+            rows.append(
+                f'<tr data-words="{html.escape(" ".join((*cells, info.name, words)).lower())}">'
+                f'<td><a href="{address}">{html.escape(info.id)}</a></td>{shown}</tr>'
+            )
+    return _SEARCH.replace("ROWS", "\n".join(rows))
 
 
 def _grouped(infos: Iterable[RuleInfo]) -> Iterator[tuple[str, tuple[RuleInfo, ...]]]:
@@ -79,8 +149,9 @@ def _place(catalogue: str) -> tuple[int, str]:
     return (names.index(catalogue) if catalogue in names else len(names), catalogue)
 
 
-def _row(info: RuleInfo) -> tuple[Markdown, str, str, str]:
-    return link(code(info.id), f"#{info.name}"), info.title, info.severity.label, info.safety.value
+def _row(info: RuleInfo, document: str = "") -> tuple[Markdown, str, str, str]:
+    where = link(code(info.id), f"{document}#{info.name}")
+    return where, info.title, info.severity.label, info.safety.value
 
 
 def _parts(info: RuleInfo) -> dict[str, object]:

@@ -28,7 +28,8 @@ def generated() -> Iterator[tuple[Path, str]]:
     yield schemas / "config.schema.json", _json(config_schema())
     yield schemas / "request.schema.json", _json(request_schema())
     yield schemas / "bundle.schema.json", _json(bundle_schema())
-    yield ROOT / "docs" / "rules.md", rule_pages.all_pages(engine.all_rules())
+    for name, text in rule_pages.site(engine.all_rules()):
+        yield ROOT / "docs" / name, text
     yield ROOT / "docs" / "recipes.md", recipe_pages.all_pages()
     for name, parts in PARTS.items():
         page = ROOT / "docs" / name
