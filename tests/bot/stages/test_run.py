@@ -217,10 +217,12 @@ for batch in loader:
 
 @pytest.mark.docker
 @pytest.mark.timeout(200)
+@pytest.mark.parametrize("network", [False, True])
 def test_the_job_finds_none_of_the_canaries(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, network: bool
 ) -> None:
-    """A job that looks everywhere, behind the wall; without the wall it finds what was planted."""
+    """A job that looks everywhere, behind the wall; without the wall it finds what was planted.
+    With the network it sees that, and on a cloud's machine the metadata address (docs)."""
     from pitstop.runners.docker_runner import DockerRunner
     from pitstop.runners.job import Job, UnavailableError
 
@@ -231,6 +233,7 @@ def test_the_job_finds_none_of_the_canaries(
     config = CONFIG.replace("train:latest", BASE).replace("data: {/data: /srv/data}", "data: {}")
     config = config.replace("python train.py --steps 100", "python3 train.py")
     config = config.replace("[OMP_NUM_THREADS]", "[OMP_NUM_THREADS, HF_TOKEN]")
+    config += "    network: true\n" if network else ""
     stage.repo.commit("main", {".github/pitstop.yml": config})
     stage.pull.push({"train.py": SEARCH})
     asked(stage, "/optimize --quick")
@@ -255,7 +258,11 @@ def test_the_job_finds_none_of_the_canaries(
 
     run_job(stage)
     state = json.loads((workspace / "pitstop-work" / "reports" / "state.json").read_text())
-    assert "FOUND: nothing" in state["facts"]["baseline_log"]
+    (found,) = re.findall(r"^FOUND: (.*)$", state["facts"]["baseline_log"], re.MULTILINE)
+    if network:
+        assert set(found.split("; ")) - {"the metadata address"} == {"a network"}
+    else:
+        assert found == "nothing"
     bundle = read_run_bundle(workspace / "pitstop-bundle").data
     assert bundle.outcome == "failed"
     files = (path for path in (workspace / "pitstop-bundle").rglob("*") if path.is_file())
