@@ -16,6 +16,7 @@ from pitstop.bot.report import Report, ReportedFinding
 from pitstop.rules import engine, facts
 from pitstop.rules.finding import Finding, Severity, Unread
 from pitstop.rules.job import HardwareFacts, TrainingJob
+from pitstop.rules.sources import Sources
 from pitstop.rules.tree import RepoTree, SourceFile, UnreadableError
 from pitstop.transforms import fixes
 from pitstop.transforms.patch import Changed, Outcome, apply_patches, unified_diff
@@ -111,7 +112,7 @@ def _audit_tree(tree: RepoTree, request: AuditRequest, progress: Progress) -> Re
     known: Counter[str] = Counter()
     if request.base is not None:
         progress("comparing with the base")
-        jobs_before, known = _before(request.base, request)
+        jobs_before, known = _before(request.base, request, project.sources)
     progress("preparing fixes")
     return Report(
         version=version(),
@@ -134,8 +135,10 @@ def version() -> str:
     return importlib.metadata.version("pitstop")
 
 
-def _gather(tree: RepoTree, request: AuditRequest) -> facts.ProjectFacts:
-    return facts.gather(tree, launch=request.launch, hardware=request.hardware)
+def _gather(
+    tree: RepoTree, request: AuditRequest, like: Sources | None = None
+) -> facts.ProjectFacts:
+    return facts.gather(tree, launch=request.launch, hardware=request.hardware, like=like)
 
 
 def _judge(project: facts.ProjectFacts, request: AuditRequest) -> engine.Audit:
@@ -154,10 +157,12 @@ def _judge(project: facts.ProjectFacts, request: AuditRequest) -> engine.Audit:
     return dataclasses.replace(audit, findings=tuple(findings))
 
 
-def _before(base: RepoTree, request: AuditRequest) -> tuple[tuple[TrainingJob, ...], Counter[str]]:
+def _before(
+    base: RepoTree, request: AuditRequest, now: Sources
+) -> tuple[tuple[TrainingJob, ...], Counter[str]]:
     """The jobs and the findings that were there before (a suppressed finding was not, so that
     taking away its comment brings it back as new)."""
-    project = _gather(AuditedTree(base, request), request)
+    project = _gather(AuditedTree(base, request), request, now)
     findings = _judge(project, request).findings
     return project.jobs, Counter(finding.fingerprint for finding in findings)
 

@@ -92,15 +92,17 @@ def gather(
     launch: str | None = None,
     hardware: HardwareFacts | None = None,
     only: Collection[str] | None = None,
+    like: Sources | None = None,
 ) -> ProjectFacts:
     """Read a repository and resolve its training jobs.
 
     `launch` is a command that a person types: then only its jobs are. `hardware` is what
     the user says of the machine; it goes before what the files say. `only` keeps the jobs in
-    which one of these paths takes part. Raises UserError when `launch` is no plain command or
+    which one of these paths takes part. `like` are the sources of another state of the tree, what
+    is equal in both is not read again. Raises UserError when `launch` is no plain command or
     starts no training job.
     """
-    sources = Sources(tree)
+    sources = Sources(tree, like)
     scope = scope_of(sources.paths)
     versions = read_versions(sources, (path for path in tree.paths if scope.trains(path)))
     if launch is not None:

@@ -24,16 +24,21 @@ _T = TypeVar("_T")
 
 class Sources:
     """A tree and what has been read of it so far. A file that cannot be read is None, and its
-    reason is in `unread` once."""
+    reason is in `unread` once.
 
-    def __init__(self, tree: RepoTree) -> None:
+    `like` are the sources of another state of the same tree: of files that are equal in both, what
+    stands in them alone (modules and configs, not what scripts follow) is read once.
+    """
+
+    def __init__(self, tree: RepoTree, like: Sources | None = None) -> None:
         self.tree = tree
+        self._like = like
         self.modules: dict[str, PyModule] = {}
         self.configs: dict[str, ConfigFile] = {}
         self.scripts: dict[str, Script] = {}
         self.jobfiles: dict[str, tuple[Script, ...]] = {}
         self.programs: dict[str, Program] = {}
-        self._understood: dict[PyModule, Understood] = {}
+        self._understood: dict[PyModule, Understood] = like._understood if like else {}
         self._files: dict[str, SourceFile | None] = {}
         self._unread: dict[Unread, None] = {}
 
@@ -87,7 +92,9 @@ class Sources:
         """A Python file, parsed."""
         from pitstop.rules.pysource import read_module
 
-        return self._once(path, self.modules, read_module)
+        return self._once(
+            path, self.modules, read_module, self._like.modules if self._like else None
+        )
 
     def understood(self, module: PyModule) -> Understood:
         """What frameworks may understand of a module."""
@@ -101,7 +108,9 @@ class Sources:
         """A YAML, JSON or TOML file, read."""
         from pitstop.rules.configs import read_config
 
-        return self._once(path, self.configs, read_config)
+        return self._once(
+            path, self.configs, read_config, self._like.configs if self._like else None
+        )
 
     def script(self, path: str) -> Script | None:
         """A shell script, read with what it follows."""
@@ -116,12 +125,21 @@ class Sources:
         found = self._once(path, self.jobfiles, lambda file: read_jobfile(file, self.tree))
         return found or ()
 
-    def _once(self, path: str, cache: dict[str, _T], read: Callable[[SourceFile], _T]) -> _T | None:
+    def _once(
+        self,
+        path: str,
+        cache: dict[str, _T],
+        read: Callable[[SourceFile], _T],
+        others: Mapping[str, _T] | None = None,
+    ) -> _T | None:
         if path in cache:
             return cache[path]
         file = self.file(path)
         if file is None:
             return None
+        if others is not None and path in others and self._is_alike(file):
+            cache[path] = others[path]
+            return cache[path]
         try:
             cache[path] = read(file)
         except UnreadableError as error:
@@ -129,6 +147,10 @@ class Sources:
             self.note((Unread(path, str(error), _line(str(error))),))
             return None
         return cache[path]
+
+    def _is_alike(self, file: SourceFile) -> bool:
+        other = self._like.file(file.path) if self._like else None
+        return other is not None and other.text == file.text
 
     def resolve(self, text: str, *folders: str) -> str | None:
         """A path as written in a command or config: relative to the first folder that has it,
