@@ -5,8 +5,6 @@ A change must apply, leave its files readable, and have nothing to do the second
 written to the checkouts.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import collections
